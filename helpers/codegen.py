@@ -294,9 +294,10 @@ def _origins(parts: list[Any]) -> list[Any]:
     origins = {n for part in parts if part.node for n in part.node.get_origins()}
     if len(parts) == 1 and parts[0].is_extern():  # others only feed it
         node = parts[0].node
-        called = op_name(getattr(node, "op_overload", None) or "")  # of a fallback
-        by_name = {n for n in origins if op_name(n.target) == called}
-        origins = {node.get_origin_node()} - {None} or by_name or origins
+        called = getattr(node, "op_overload", None)  # of a fallback
+        called = called or _library_name(node).rpartition(".")[2]
+        same = [n for n in sorted(origins) if op_name(n.target) == op_name(called)]
+        origins = {node.get_origin_node()} - {None} or {*same[-1:]} or origins
     return sorted(origins)
 
 

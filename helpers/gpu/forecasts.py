@@ -20,37 +20,27 @@ from ..errors import InputError
 from ..flops import flops
 from ..results import TableResult
 from ..tensors import memory_of, tensors
-from ..text import Table, count, progress, seconds, size
+from ..text import Table, count, mark, progress, seconds, size
 from ..traffic import GATHERS, Counting, bytes_of, counted
 from . import gpus
 from .dump import Dump, dump_counted
+from .roofline import PARTS, roof
 
-# The same for every chip and model, chosen on twelve published rows of an A100.  Tuned
-# code reaches such a share of a peak; a kernel takes so long however small; and Python
-# needs so long to send one off, with torch of 2023 and the hosts of that time.
-SHARE = 0.8
-SMALLEST_S = 2e-6
-EAGER_CALL_S, LAUNCH_S = 40e-6, 35e-6
-# A product is computed in square tiles of its result, one for each multiprocessor at a
-# time.  Smaller ones fill a chip better, and reuse less of what they read.
-TILES = {128: 1.0, 64: 0.8, 32: 0.5}
-# A convolution on tensor cores reaches less: its layout is changed, and its channels
-# are few.  One with fewer multiplications for each result, such as a depthwise one, is
-# no product of matrices: its kernels read their neighbours again and again.
-CONVOLUTION_SHARE = 0.25
-FEW, FEW_SHARE = 32, 0.25
+# What the host takes for a call of eager, for a launch of compiled code, before the
+# first launch of a graph, and before one whose launches are recorded.  The first and
+# the last are what tiny programs took on an H100 with torch 2.5, the others those of
+# https://github.com/meta-pytorch/tritonbench/pull/1017, with torch of 2026.
+EAGER_CALL_S, LAUNCH_S, ENTER_S, REPLAY_S = 12e-6, 8e-6, 35e-6, 65e-6
 
 # By how much the speed-up of an estimate was off, in the median and at most, by what
 # decides eager's time, or where launches are recorded: data/published/table.json.
 FOUND_ERRORS = {
-    "host": (0.06, 0.79),
-    "arithmetic": (0.03, 0.12),
-    "memory": (0.03, 0.09),
-    "recorded": (0.36, 3.06),
+    "host": (0.1, 0.79),
+    "arithmetic": (0.08, 0.62),
+    "memory": (0.05, 0.09),
+    "recorded": (0.18, 3.06),
 }
 _RECORDED = ("reduce-overhead", "max-autotune")
-
-_PARTS = ("products", "attention", "between")
 
 
 @dataclass(frozen=True)
@@ -70,20 +60,13 @@ class Side:
     host: float
     estimate: float
     bound: float
-    memory: float  # of the GPU's time: what waits for bytes
-    arithmetic: float  # and what waits for operations
+    decides: str
+    """What takes longest: ``host``, ``memory`` or ``arithmetic``."""
 
     @property
     def gpu(self) -> float:
         """The seconds that the GPU works."""
         return self.products + self.attention + self.between
-
-    @property
-    def decides(self) -> str:
-        """What takes longest: ``host``, ``memory`` or ``arithmetic``."""
-        if self.host > self.gpu:
-            return "host"
-        return "memory" if self.memory > self.arithmetic else "arithmetic"
 
 
 _HELPS = {
@@ -132,7 +115,7 @@ class Forecast(TableResult):
     def table(self) -> Table:
         """Return a row for each part of a call, eager and compiled."""
         rows = []
-        for part in (*_PARTS, "gpu", "host", "estimate", "bound"):
+        for part in (*PARTS, "gpu", "host", "estimate", "bound"):
             cells = (seconds(getattr(side, part)) for side in self._sides)
             rows.append(("never under" if part == "bound" else part, *cells))
         rows.append(("launches", *(s.launches for s in self._sides)))
@@ -148,14 +131,15 @@ class Forecast(TableResult):
         middle, most = self.error
         said = f"{self.verdict}: {self.speedup:.2f}x by estimate"
         lines = [
-            f"{said}; published speed-ups differed from such by {middle:.0%} "
-            f"in the median, {most:.0%} at most",
+            f"{said}; published speed-ups differed from such by "
+            f"{mark(f'{middle:.0%}')} in the median, {mark(f'{most:.0%}')} at most",
         ]
         for name, side in zip(("eager", "compiled"), self._sides, strict=True):
             helps = _HELPS[side.decides]
             lines.append(f"{name}: {side.decides} decides; what helps: {helps}")
-        took = f"{seconds(EAGER_CALL_S)} a call of eager, {seconds(LAUNCH_S)} a launch"
-        lines.append(f"host: {took}, which fit times of 2023")
+        call, enter, launch = map(seconds, (EAGER_CALL_S, *_sending(self.mode)))
+        each = f"{call} a call of eager, {enter} to enter a graph, {launch} a launch"
+        lines.append(f"host: {each}; a slow host takes twice as long")
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 
@@ -261,20 +245,23 @@ def forecast(
     left = Counter() if training else Counter(calls) - Counter(inside.calls)
     outside = [*left.elements()]
     graphs = len({graph.index for graph in dump.lowered})
-    # A graph more has to be entered: that costs as much as a launch.
-    host = max(0, graphs - 1) * LAUNCH_S + len(outside) * EAGER_CALL_S
+    enter, launch = _sending(mode)
+    host = len(dump.launches) * launch + len(outside) * EAGER_CALL_S
     fixed = program.weights, chip, peaks
-    if mode not in _RECORDED:
-        host += len(dump.launches) * LAUNCH_S
     return Forecast(
         chip.name,
         mode,
         training,
-        _side(calls, len(calls) * EAGER_CALL_S, *fixed),
-        _side([*dump.launches, *outside], host, *fixed),
+        _side(calls, 0.0, len(calls) * EAGER_CALL_S, *fixed),
+        _side([*dump.launches, *outside], graphs * enter, host, *fixed),
         tuple(_notes(dump, graphs, outside, training)),
         dump,
     )
+
+
+def _sending(mode: str | None) -> tuple[float, float]:
+    """Return the seconds before the first launch of a graph, and those for each."""
+    return (REPLAY_S, 0.0) if mode in _RECORDED else (ENTER_S, LAUNCH_S)
 
 
 def _check_memory(fn: Any, inputs: Any, kwargs: Any, chip: gpus.Gpu) -> None:
@@ -292,7 +279,7 @@ def _check_memory(fn: Any, inputs: Any, kwargs: Any, chip: gpus.Gpu) -> None:
 class Call:
     """One aten call: bytes read and written, and the operations of a product.
 
-    It has the fields of a launch that `_launch` reads: *dtype* is that of its first
+    It has the fields of a launch that `roof` reads: *dtype* is that of its first
     tensor, *results* how many numbers a product has.
     """
 
@@ -328,77 +315,36 @@ class _Working(Counting):
         return Call(name, moved, done, dtype, results)
 
 
-@dataclass(frozen=True)
-class _Launch:
-    """One launch on a chip: seconds by its bytes and operations, and the least."""
-
-    part: str
-    moving: float
-    computing: float
-    least: float
-    beyond: int  # bytes that no cache holds from the launch before, or to the next
-
-    @property
-    def took(self) -> float:
-        return max(self.moving, self.computing, SMALLEST_S)
-
-
 def _side(
-    calls: Sequence[Any], host: float, weights: int, chip: gpus.Gpu, peaks: gpus.Peaks
+    calls: Sequence[Any],
+    enter: float,
+    host: float,
+    weights: int,
+    chip: gpus.Gpu,
+    peaks: gpus.Peaks,
 ) -> Side:
-    """Return what *calls*, or launches, cost: sent one by one in *host* seconds."""
-    launches = [_launch(call, chip, peaks) for call in calls]
-    done = 0.0
+    """Return what *calls*, or launches, cost: sent one by one after *enter*."""
+    launches = [roof(call, chip, peaks) for call in calls]
+    done = enter
     for place, launch in enumerate(launches, 1):
-        done = max(done, host * place / len(launches)) + launch.took
+        done = max(done, enter + host * place / len(launches)) + launch.took
 
-    def seconds_of(which: Callable[[_Launch], bool]) -> float:
-        return sum(launch.took for launch in launches if which(launch))
-
-    parts = {part: seconds_of(lambda x, p=part: x.part == p) for part in _PARTS}
+    took = dict.fromkeys((*PARTS, "memory", "arithmetic"), 0.0)
+    for launch in launches:
+        took[launch.part] += launch.took
+        took[launch.decides] += launch.took
+    parts = {part: took[part] for part in PARTS}
+    gpu = max(("arithmetic", "memory"), key=took.__getitem__)
     must = max(sum(x.beyond for x in launches), weights - chip.l2)
     return Side(
         launches=len(calls),
         bytes=sum(call.bytes for call in calls),
         **parts,
-        host=host,
+        host=enter + host,
         estimate=done,
         bound=max(sum(x.least for x in launches), must / peaks.bandwidth),
-        memory=seconds_of(lambda x: x.moving >= x.computing),
-        arithmetic=seconds_of(lambda x: x.moving < x.computing),
+        decides="host" if enter + host > sum(parts.values()) else gpu,
     )
-
-
-def _launch(call: Any, chip: gpus.Gpu, peaks: gpus.Peaks) -> _Launch:
-    moving = call.bytes / peaks.bandwidth
-    beyond = max(0, call.bytes - 2 * chip.l2)
-    if not call.flops:
-        return _Launch("between", moving / SHARE, 0.0, 0.0, beyond)
-    convolution = "conv" in call.name
-    tf32 = torch.backends.cudnn.allow_tf32
-    if not convolution:
-        tf32 = torch.get_float32_matmul_precision() != "highest"
-    rate = peaks.rate(call.dtype, tf32)
-    computing = call.flops / rate
-    if "attention" in call.name:  # what a causal mask hides is skipped
-        times = moving / SHARE, computing / SHARE, computing / 2
-        return _Launch("attention", *times, beyond)
-    least = computing / 4 if convolution else computing  # by Winograd, 4 x 4 at once
-    if convolution and call.flops < 2 * FEW * call.results:
-        return _Launch("products", moving / FEW_SHARE, computing, least, beyond)
-    slow = convolution and rate > peaks.rates["float32"]
-    share = (CONVOLUTION_SHARE if slow else SHARE) * _filled(call.results, chip)
-    return _Launch("products", moving / SHARE, computing / share, least, beyond)
-
-
-def _filled(results: int, chip: gpus.Gpu) -> float:
-    """Return the share of the chip that the best size of tiles keeps busy."""
-    shares = []
-    for side, quick in TILES.items():
-        tiles = -(-results // side**2)
-        rounds = -(-tiles // chip.multiprocessors)
-        shares.append(quick * tiles / (rounds * chip.multiprocessors))
-    return max(shares)
 
 
 def _notes(

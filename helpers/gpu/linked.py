@@ -12,6 +12,7 @@ import re
 import subprocess
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
@@ -21,9 +22,10 @@ from typing import Any
 from jinja2 import Environment
 
 from ..errors import InputError
-from ..text import Table, count, mark, size
+from ..text import Table, count, mark
 from .compile import FILE, MachineCode, compile_kernel, read_by
 from .gpus import find
+from .roofline import says
 
 Row = tuple[str, frozenset[int]]
 NONE: frozenset[int] = frozenset()
@@ -38,13 +40,6 @@ class Linked:
     name: str
     needs: str
     columns: dict[str, list[Row]]
-
-    def listed(self) -> list[tuple[str, list[Any]]]:
-        """Return the columns as JSON has them."""
-        return [
-            (title, [(text, *sorted(lines)) for text, lines in rows])
-            for title, rows in self.columns.items()
-        ]
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,8 +57,9 @@ class Page:
         """The whole page."""
         template = (files(__package__) / "linked.html").read_text("utf-8")
         how = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-        tabs = [vars(kernel) | {"columns": kernel.listed()} for kernel in self.kernels]
-        return how.from_string(template).render(title=self.title, tabs=tabs)
+        how.policies["json.dumps_kwargs"] = {"default": sorted}  # the lines of a row
+        kernels = [*map(vars, self.kernels)]
+        return how.from_string(template).render(title=self.title, kernels=kernels)
 
     def way(self, words: str) -> Table:
         """Return a line of each stage that belongs to the first one with *words* in it.
@@ -107,15 +103,13 @@ def page(dump: Any) -> Page:
 def _linked(kernel: Any) -> Linked:
     try:
         code = compile_kernel(kernel.generated, find(kernel.gpu), lines=True)
-        needs = (
-            f"{count(code.registers, 'register')} a thread, {code.spills} spilled; "
-            f"{size(code.shared)} of shared memory a block; {code.config}; "
-            f"{str(code.occupancy).splitlines()[0]}"
-        )
+        needs = "; ".join([str(code.config), *str(code).splitlines()[1:3]])
     except InputError as error:
         code, needs = None, str(error)
-    where = f"graph {kernel.graph} {kernel.phase}, {kernel.kind}"
-    return Linked(kernel.name, f"{where}: {needs}", columns(kernel, code))
+    about = [f"graph {kernel.graph} {kernel.phase}, {kernel.kind}"]
+    with suppress(InputError):  # the chip has no peaks
+        about.append(says(kernel, find(kernel.gpu)))
+    return Linked(kernel.name, "; ".join([*about, needs]), columns(kernel, code))
 
 
 def columns(kernel: Any, code: MachineCode | None) -> dict[str, list[Row]]:

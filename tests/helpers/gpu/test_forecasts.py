@@ -8,7 +8,7 @@ from torch import nn
 
 from helpers import forecast
 from helpers.errors import InputError
-from helpers.gpu import forecasts, gpus
+from helpers.gpu import forecasts, gpus, roofline
 from tests.proof import published
 from tests.records import read
 
@@ -47,10 +47,32 @@ def test_operations_are_those_of_the_product_on_both_sides():
     wanted = 2 * 4096 * 1024 * 1024 / 19.5e12
     filled = 256 / (3 * 108)  # tiles of 128 by 128, in three rounds
     for side in (found.eager, found.compiled):
-        assert side.products == pytest.approx(wanted / forecasts.SHARE / filled)
+        assert side.products == pytest.approx(wanted / roofline.SHARE / filled)
         assert side.bound == pytest.approx(wanted)
         assert side.decides == "arithmetic"
-    assert found.verdict == "cannot tell"
+    assert found.verdict != "faster"
+
+
+def test_a_geforce_reaches_half_its_peak_in_sixteen_bits():
+    layer = nn.Linear(4096, 4096, dtype=torch.bfloat16)
+    found = forecast(
+        layer, torch.randn(4096, 4096, dtype=torch.bfloat16), gpu="rtx4090"
+    )
+    least = 2 * 4096**3 / 330e12
+    filled = 1024 / (8 * 128)  # tiles of 128 by 128, in eight rounds
+    wanted = least / roofline.GEFORCE_SHARE / roofline.SHARE / filled
+    assert found.eager.products == pytest.approx(wanted)
+    assert found.eager.bound == pytest.approx(least)
+
+
+def test_a_convolution_counts_once_whatever_comes_before():
+    layers = nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.ReLU()
+    net = nn.Sequential(*layers, nn.Conv2d(8, 8, 3))
+    found = forecast(net, torch.randn(1, 3, 32, 32))
+    wanted = [30**2 * 8 * 27, 28**2 * 8 * 72, 26**2 * 8 * 72]
+    library = found.dump.library
+    assert [launch.flops / 2 for launch in library] == wanted
+    assert [len(launch.ops) for launch in library] == [1, 1, 1]
 
 
 def test_fusion_saves_bytes_and_memory_decides():
@@ -68,8 +90,8 @@ def test_weights_must_be_read_even_for_one_row():
 
 
 def test_a_small_program_waits_for_the_host_until_it_is_sent_at_once():
-    x = torch.randn(8, 8)
-    plain, recorded = (forecast(chain, x, mode=m) for m in (None, "reduce-overhead"))
+    deep, x = nn.Sequential(*[nn.Linear(8, 8), nn.ReLU()] * 8), torch.randn(8, 8)
+    plain, recorded = (forecast(deep, x, mode=m) for m in (None, "reduce-overhead"))
     assert plain.eager.decides == "host" and "reduce-overhead" in str(plain)
     assert recorded.compiled.host < plain.compiled.host
     assert recorded.eager == plain.eager

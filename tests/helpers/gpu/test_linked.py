@@ -89,9 +89,9 @@ def test_the_page_needs_no_network_and_can_be_used_by_keys(dump, page, tmp_path)
     for part in ('role="tablist"', 'role: "listbox"', 'role="status"', "ArrowDown"):
         assert part in page.html
     [tab] = json.loads(re.search(r'id="data">(.*?)</script>', page.html, re.S)[1])
-    assert [title for title, _ in tab["columns"]] == [*page.kernels[0].columns]
+    assert [*tab["columns"]] == [*page.kernels[0].columns]
     assert f"{dump.kernels[0].registers} registers a thread" in tab["needs"]
-    assert "% occupancy" in tab["needs"]
+    assert "% occupancy" in tab["needs"] and "memory decides" in tab["needs"]
     shown = re.search(r'src="data:text/html;base64,([^"]*)"', page._repr_html_())
     assert b64decode(shown[1]).decode() == page.html
 
