@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import metadata
-from pathlib import Path
 from traceback import FrameSummary
 from typing import Any, NamedTuple
 
@@ -22,7 +21,6 @@ import torch
 
 from .errors import Unavailable
 from .results import version_of
-from .text import code_of
 
 
 @contextmanager
@@ -147,20 +145,6 @@ def broken_promise(error: BaseException) -> str:
         f"a marked size does not keep its promise: {reason.strip(' -')}\n"
         "Take the mark (mark_dynamic) away, change its bounds, or fix that line."
     )
-
-
-_USERS = re.compile(r'File "(.+?)", line (\d+), in (.+)\n\s+(.+)')
-
-
-def break_in(error: BaseException) -> str:
-    """Return the line and the cause of a graph break that raised."""
-    title, _, rest = str(error).strip().partition("\n")
-    frames = _USERS.findall(rest.partition("from user code:")[2])
-    own = [frame for frame in frames if "site-packages" not in frame[0]]
-    for file, number, name, source in (own or frames)[-1:]:
-        place = f"line {number} of {Path(file).name}, in {name}"
-        return f"{place}: {code_of(source)}: {title}"
-    return title
 
 
 def inductor_cache_dir() -> str:

@@ -24,7 +24,6 @@ from .errors import InputError, UsedUp, one_line
 from .outcomes import Outcome, Trial
 from .results import Measured, TableResult
 from .stats import Interval
-from .tensors import walk
 from .text import mark
 from .timing import Block, Clock, Faults, Plan
 
@@ -230,7 +229,6 @@ def compare(
         rounds=tuple(race.rounds),
         notes=(
             *agreed.notes,
-            *_input_notes((inputs, kwargs)),
             *_compiler_notes(first, timed, compiled),
             *_timing_notes(race, faults),
         ),
@@ -396,28 +394,6 @@ def estimate(rounds: Sequence[Round]) -> tuple[list[Round], float, Interval]:
 
 
 # --- what a reader of the number must know -------------------------------------
-
-
-def _input_notes(inputs: tuple[Any, ...]) -> Iterator[str]:
-    """Yield what about the inputs makes a timing unlike that of real data.
-
-    Zeros draw less power and can skip work; denormal numbers, below 1.2e-38 in
-    float32, are ten to a hundred times slower on many CPUs.
-    """
-    given = [item for item in walk(inputs) if isinstance(item, torch.Tensor)]
-    for position, t in enumerate(given):  # what a module holds is no input
-        dense = t.is_floating_point() and t.layout is torch.strided
-        if not dense or t.numel() < 2 or type(t) is torch.nn.Parameter:
-            continue
-        sample = t.detach().flatten()[:: max(1, t.numel() // 65536)].double()
-        native = t.device.type == "cpu" and t.dtype in (torch.float32, torch.float64)
-        tiny = torch.finfo(t.dtype).tiny if native else 0.0
-        if bool((sample == 0).all()):
-            yield f"input {position} is all zeros: use random numbers"
-        elif float(((sample != 0) & (sample.abs() < tiny)).double().mean()) > 0.01:
-            yield f"input {position} holds denormal numbers, which are slow"
-        elif not bool(sample.isfinite().all()):
-            yield f"input {position} holds NaN or infinity"
 
 
 def _compiler_notes(first: Watch, timed: Watch, compiled: Callable) -> Iterator[str]:

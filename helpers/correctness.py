@@ -109,18 +109,6 @@ def weighted_sum(result: Any) -> torch.Tensor:
 # --- one call, from the same state each time -----------------------------------
 
 
-def values_of(result: Any) -> list[torch.Tensor]:
-    """Return copies of the tensors of *result*, and its numbers as tensors."""
-    values = []
-    for leaf in pytree.tree_leaves(result):
-        if isinstance(leaf, (int, float, complex)):
-            values.append(torch.tensor(leaf))
-        else:  # copies, for a later call may overwrite what it returned
-            dense = (t.values() if t.is_nested else t.to_dense() for t in tensors(leaf))
-            values += [t.detach().clone() for t in dense]
-    return values
-
-
 def change_of(new: torch.Tensor, old: torch.Tensor | None) -> torch.Tensor | None:
     if old is None or old.shape != new.shape:
         return new.clone()

@@ -175,10 +175,6 @@ class Trial:
         given = {p: now for p, now in given.items() if isinstance(now, list)}
         return Outcome(None, stage, "", found, left, given)
 
-    def _held(self, number: int, model: Any) -> dict[str, Any]:
-        """Return what a call can change: its inputs by name, and the model."""
-        return self._arguments(number) | {"": model}
-
     def _loss(self, result: Any) -> torch.Tensor | None:
         """Return the loss of *result*, if a backward belongs to the call."""
         if callable(self.gradients):
@@ -186,15 +182,15 @@ class Trial:
         known = self.gradients and any(t.requires_grad for t in tensors(result))
         return correctness.weighted_sum(result) if known else None
 
-    def _arguments(self, number: int) -> dict[str, Any]:
-        """Return the inputs of a call by the names that eager has for them."""
+    def _held(self, number: int, model: Any) -> dict[str, Any]:
+        """Return what a call can change: its inputs by eager's names, and the model."""
         inputs, kwargs = self.calls[number]
         try:
             signature = inspect.signature(getattr(self.model, "forward", self.model))
             given = signature.bind(*inputs, **kwargs).arguments
         except (TypeError, ValueError):  # no signature, as of a builtin
             given = {**dict(enumerate(inputs)), **kwargs}
-        return {f"input {name}": value for name, value in given.items()}
+        return {f"input {name}": value for name, value in given.items()} | {"": model}
 
     def _left(self, model: Any, held: dict[str, torch.Tensor]) -> dict[str, Place]:
         """Return the tensors that are left behind, by the name of each place."""
@@ -290,7 +286,7 @@ def _values(
                 value, kind, more = _tensor(leaf, before)
                 form = {"type": kind, **_form(value), **(more if whole else {})}
                 before[place] = leaf
-            elif _is_number(leaf):
+            elif isinstance(leaf, (float, complex)) or _is_int64(leaf):
                 value = torch.tensor(leaf, dtype=_WIDE.get(type(leaf)))
                 form |= _form(value)
             elif isinstance(leaf, np.ndarray) and leaf.dtype.kind in "bif":
@@ -301,14 +297,18 @@ def _values(
     return found
 
 
+def values_of(result: Any) -> list[torch.Tensor]:
+    """Return copies of the tensors of *result*, and its numbers as tensors."""
+    values = (one.value for one in _values({"": result}, {}, False).values())
+    return [value for value in values if isinstance(value, torch.Tensor)]
+
+
 def _form(tensor: torch.Tensor) -> dict[str, Any]:
     return {"dtype": tensor.dtype, "shape": tensor.shape}
 
 
-def _is_number(leaf: Any) -> bool:
-    """Return whether *leaf* is a number that a tensor can hold."""
-    whole = isinstance(leaf, int) and leaf.bit_length() < 64
-    return whole or isinstance(leaf, (float, complex))
+def _is_int64(leaf: Any) -> bool:
+    return isinstance(leaf, int) and leaf.bit_length() < 64
 
 
 _WIDE = {float: torch.float64, complex: torch.complex128}

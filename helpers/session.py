@@ -589,12 +589,6 @@ def one_device(inputs: Any) -> torch.device:
     return devices.pop()
 
 
-# What Triton says of a kernel that calls, say, a function of torch.
-_NOT_IN_TRITON = re.compile(
-    r"Unsupported function referenced: <.*?(?:function|method) ([\w.]+)"
-)
-
-
 def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
     """Return ``fn(*inputs, **kwargs)`` on copies of the tensors.
 
@@ -613,7 +607,7 @@ def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
         message, kind = one_line(error), type(error)
         if kind.__name__ == "Unsupported":
             raise CompiledRaises(
-                f"a graph break under fullgraph=True, {_torch.break_in(error)}"
+                f"a graph break where none is allowed: {message}"
             ) from error
         # Of what a function raises while it is traced, only eager tells.
         traced = kind.__name__ == "TorchRuntimeError"
@@ -625,11 +619,6 @@ def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
             raise InputError(
                 f"the function raised {message}. Call it yourself, uncompiled and with "
                 "the same inputs, and make that work first"
-            ) from error
-        if called := _NOT_IN_TRITON.search(message):
-            raise InputError(
-                f"a Triton kernel cannot call {called[1]}: it has tl, arithmetic, and "
-                "other functions under @triton.jit. Write that part with these"
             ) from error
         compiler, why = _torch.cpp_compiler()
         if not compiler:

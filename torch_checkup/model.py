@@ -15,7 +15,7 @@ from unittest import mock
 
 import torch
 
-from .helpers import correctness, session
+from .helpers import correctness, outcomes, session
 from .helpers._torch import is_compiled, needed_for
 from .helpers.benchmark import Comparison, compare
 from .helpers.capture import given_calls, line_in
@@ -324,7 +324,7 @@ def doubled(_module: torch.nn.Module, _inputs: Any, out: Any) -> Any:
 def answer_of(fn: Callable[..., Any], call: Call) -> list[torch.Tensor]:
     """Return the tensors that a call of *fn* returns."""
     inputs, kwargs = call
-    return correctness.values_of(fn(*inputs, **kwargs))
+    return outcomes.values_of(fn(*inputs, **kwargs))
 
 
 def near(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:

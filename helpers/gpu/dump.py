@@ -16,7 +16,7 @@ from torch.utils import _triton
 
 from .. import session
 from .._torch import needed_for
-from ..codegen import folded
+from ..codegen import Kernel, folded
 from ..errors import InputError, one_line
 from ..results import Result, TableResult, write_atomically
 from ..tensors import tensors
@@ -85,8 +85,6 @@ def dump_counted(
     chosen = gpus.here() if here else gpus.find(gpu)
     if here and {tensor.is_cuda for tensor in tensors((inputs, kwargs))} == {False}:
         raise InputError("gpu='this' wants inputs on the GPU: move them by .to('cuda')")
-    if here and template is not None:
-        raise InputError("gpu='this' shows what torch chose here: leave template= out")
     choosing = Choosing(template)
     untimed = nullcontext() if here else choosing.instead_of_timing(chosen)
     backend = (LoweringHere if here else Lowering)(chosen, mode, counting)
@@ -155,7 +153,6 @@ _KINDS = {  # by what Inductor puts behind "triton_" in a kernel's name
 
 
 def _launches(graph: LoweredGraph, gpu: str) -> Iterator[DumpedKernel]:
-    counted = "ops", "lines", "loads", "stores", "bytes", "flops", "dtype", "results"
     for place, launch in enumerate(graph.launches):
         name, arguments = graph.calls.get(place, (launch.name, ()))
         kind = _KINDS.get(name.removeprefix("triton_")[:3], "other")
@@ -164,11 +161,9 @@ def _launches(graph: LoweredGraph, gpu: str) -> Iterator[DumpedKernel]:
         elif name not in graph.kernels:
             kind = "library"
         yield DumpedKernel(
-            name=name,
+            **vars(launch) | {"name": name, "phase": graph.phase},
             kind=kind,
             graph=graph.index,
-            phase=graph.phase,
-            **{field: getattr(launch, field) for field in counted},
             arguments=arguments,
             gpu=gpu,
             generated=graph.kernels.get(name, ""),
@@ -180,6 +175,8 @@ def _undecided(
     backend: Lowering, graphs: list[LoweredGraph], choosing: Choosing
 ) -> Iterator[str]:
     """Yield what only the device can decide, for this program."""
+    if not backend.count:
+        yield "what eager runs: no graph was captured, so nothing is compiled"
     launches = [launch for graph in graphs for launch in graph.launches]
     library = [launch.name for launch in launches if launch.language == "library"]
     nodes = [node for graph in graphs for node in graph.aten.graph.nodes]
@@ -252,31 +249,21 @@ def _can_be_padded(node: torch.fx.Node) -> bool:
     return any(pad_mm.get_padded_length(n, aligned) for n in sizes)
 
 
-@dataclass(frozen=True, repr=False)
-class DumpedKernel(compile.Generated):
+@dataclass(frozen=True, repr=False, kw_only=True)
+class DumpedKernel(compile.Generated, Kernel):
     """One launch of a Triton kernel, or one call into a library (kind ``library``).
 
-    *loads*, *stores* and *bytes* are Inductor's counts, each tensor once; *arguments*
-    are those of the launch: buffers by the names that the generated module gives them,
-    and numbers.  Machine code is made when it is first asked for.
+    Counted as by `kernels`; *arguments* are those of the launch: buffers by the names
+    that the generated module gives them, and numbers.  Machine code is made when it is
+    first asked for.
     """
 
-    name: str
     kind: str
     graph: int
-    phase: str
-    ops: tuple[str, ...]
-    lines: tuple[str, ...]
-    loads: int
-    stores: int
-    bytes: int
     arguments: tuple[str, ...]
     gpu: str
     generated: str  # the kernel's own module, as Inductor wrote it
     origins: Origins = field(default_factory=Origins, compare=False)
-    flops: int = 0  # of products, in this dtype, with so many results
-    dtype: str = ""
-    results: int = 0
 
     @cached_property
     def configs(self) -> tuple[compile.Config, ...]:
@@ -358,8 +345,8 @@ class DumpedGraph(Result):
 class Dump(TableResult):
     """What a GPU would run: every launch in order, and the modules they come from.
 
-    *undecided* says what only the device can decide; *launches* are the kernels and
-    the calls into libraries between them.
+    *undecided* says what only the device can decide, or that nothing is compiled;
+    *launches* are the kernels and the calls into libraries between them.
     """
 
     gpu: str
@@ -436,7 +423,7 @@ class Dump(TableResult):
 
     def _last(self) -> str:
         if not self.launches:
-            lines = ["no kernels: no graph was captured, or none computes anything"]
+            lines = ["no kernels"]
         else:
             calls = count(len(self.library), "library call")
             kernels = count(len(self.kernels), "kernel")

@@ -211,10 +211,8 @@ def occupancy(gpu: Gpu, threads: int, registers: int, shared: int) -> Occupancy:
     Method: NVIDIA's occupancy calculator (cuda_occupancy.h, which CUDA and Triton
     ship): registers are given to whole warps, 8 per thread at a time, by each of four
     schedulers; shared memory in units, after 1 KiB that CUDA keeps for itself from
-    capability 8.0 on.  Raises InputError for threads that no block can have.
+    capability 8.0 on.
     """
-    if not 1 <= threads <= 1024:
-        raise InputError(f"a block has 1 to 1024 threads, not {threads}")
     most = gpu.threads // gpu.warp
     warps = -(-threads // gpu.warp)
     fits = {"warps": most // warps, "blocks": gpu.blocks}

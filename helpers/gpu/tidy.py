@@ -24,11 +24,8 @@ def tidy(source: str) -> str:
 
     *source* is the module that Inductor writes for one kernel.  Functions that the
     kernel calls come first.  One written by hand, such as a template, keeps its text.
-    Raises ValueError when no Triton function is in it.
     """
     functions = [n for n in ast.parse(source).body if "jit" in _decorators(n)]
-    if not functions:
-        raise ValueError("no @triton.jit function in this source")
     texts = []
     for function in functions:
         decorators = _decorators(function)

@@ -98,6 +98,15 @@ def test_branches_and_regions_have_their_own_kernels():
     assert {k.phase for k in nested.kernels} == {"forward", "backward"}
 
 
+def test_a_program_of_which_nothing_is_captured_says_so():
+    def eager(x):
+        torch._dynamo.graph_break()
+        return x.item()
+
+    dump = dump_triton(eager, torch.ones(()))
+    assert not dump.launches and "no graph was captured" in dump.undecided[0]
+
+
 # --- files ----------------------------------------------------------------------------
 
 
