@@ -497,7 +497,10 @@ def _said(one: Outcome) -> str:
     """Return the error in one line, without the folders of this machine."""
     if not one.error:
         return "runs"
-    return re.sub(r"(?<![\w.])/(?:[^\s/'\"]+/)+", "…/", one_line(one.error))
+    promise = _torch.broken_promise(one.error).partition("\n")[0]
+    kind = type(one.error).__name__
+    said = f"{kind}: {promise}" if promise else one_line(one.error)
+    return re.sub(r"(?<![\w.])/(?:[^\s/'\"]+/)+", "…/", said)
 
 
 def _forms(n: int, x: Outcome, y: Outcome) -> Iterator[Difference]:
