@@ -562,11 +562,6 @@ def check_callable(fn: Any, inputs: Any) -> None:
             f"the first argument must be a function or a module, not {fn!r:.60}: "
             "pass f and its inputs, as in graphs(f, x), not the result f(x)"
         )
-    if isinstance(fn, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
-        raise InputError(
-            "torch.jit compiled this already, and torch.compile cannot look inside: "
-            "give the module or function that was scripted or traced"
-        )
     if one_device(inputs).type == "meta" or any(t.is_meta for t in tensors(fn)):
         raise InputError(
             "tensors on the device meta hold no numbers, so nothing can be run: give "
