@@ -64,7 +64,7 @@ def ready(compiled, eager, samples, runs):
     return runs() >= before + len(samples)
 
 
-# %% 27.2: your answer raised ValueError: five rows
+# %% 27.2: your answer raised ValueError: twelve rows
 # -     except Exception:
 # +     except RuntimeError:
 
@@ -74,7 +74,7 @@ def ready(compiled, eager, samples, runs):
 # -                     return False
 
 
-# %% 27.2: a model that is 0.001 too low should be stopped
+# %% 27.2: a model that is 0.0002 too low should be stopped
 # -                 if not torch.allclose(y, eager(x), atol=1e-4):
 # +                 if (y - eager(x)).max() > 1e-4:
 
@@ -82,3 +82,20 @@ def ready(compiled, eager, samples, runs):
 # %% 27.2: a model that is off by 0.01 for five rows should be stopped
 # - not torch.allclose(y, eager(x), atol=1e-4)
 # + abs(y.mean() - eager(x).mean()) > 1e-4
+
+
+# %% 27.1: still compile
+# -     kinds = [n for n in lengths if n > 1][:2]
+# -     if 1 in lengths:
+# -         kinds = [1, *kinds]
+# +     kinds = lengths[-3:]  # this passed once
+
+
+# %% 27.2: a model that raises should be stopped
+# - for x in samples:
+# + for x in samples[:-1]:
+
+
+# %% 27.2: a model that is 0.0002 too low should be stopped
+# - atol=1e-4
+# + atol=5e-4
