@@ -49,12 +49,11 @@ def part(m: Model) -> Part:
             advice.insert(0, "call the model once before torch.compile: it agrees then")
     table = Table.of(["changed after the first call", "compiled code"], rows)
     counts = {"compiled": True, "stale": len(names)}
-    seen = text.count(len(noticed), "change")
+    seen = text.count(len(noticed), "change") if noticed else "nothing to change"
     skipped = any(stop.skipped for stop in least_captured(m)[0].breaks)
     runs = "only a part of it runs compiled, see capture"
-    says = (
-        f"{runs if skipped else 'its graph runs'}; {seen} after the first call noticed"
-    )
+    says = f"{runs if skipped else 'its graph runs'}; {seen} after the first call"
+    says += " noticed" * bool(noticed)
     if names:
         says = f"not noticed after the first call: {', '.join(names)}"
     verdict = "bad" if names else "look" if skipped else "good"
