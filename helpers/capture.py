@@ -54,7 +54,7 @@ class GraphBreak:
     torch's in one line, *hints* its advice, *explanation* its cause, and *message* all
     that it says.  *fix* is what removes such a break, or '' where only torch's hints
     are known to be right, and in a library, which its caller does not change.
-    *skipped*: the whole function runs eagerly.
+    *skipped*: a whole function runs eagerly, this one or one that calls it.
     """
 
     reason: str
@@ -86,7 +86,8 @@ class GraphBreak:
         return callers[-1] if callers and self.in_library else ""
 
     def __str__(self) -> str:
-        eagerly = ", so the whole function runs eagerly" if self.skipped else ""
+        which = "this function or a caller" if self.way else "the whole function"
+        eagerly = f", so {which} runs eagerly" if self.skipped else ""
         lines = [self.place, *([f"  from: {self.caller}"] if self.caller else [])]
         lines.append(f"  why: {self.reason}{eagerly}")
         advice = [f"  fix: {self.fix}"] if self.fix else []

@@ -27,6 +27,8 @@ LOGITS = (  # each takes another way through the function
     torch.linspace(-1, 1, 12) * 9,
     torch.tensor([9.0] + [0.0] * 11),
     torch.tensor([2.0, 1.0, 0.5] + [-torch.inf] * 9),  # impossible letters
+    torch.linspace(-5, 5, 12),  # not more than 5; the entropy is between 1 and 1.5
+    torch.linspace(-6, 6, 12),
 )
 SETTINGS = {  # that put a break into the graph, or drop it
     name: getattr(torch._dynamo.config, name)
@@ -68,6 +70,11 @@ def _on_logits(function):
     graphs=1,
 )
 def repaired(answer):
+    return _aside(answer) or _aside(torch.compile(answer, backend="eager"))
+
+
+def _aside(answer):
+    """Say what is wrong with the history, infinity or NaN; None: nothing."""
     history, wanted = [0.5], []
     logits = LOGITS[0].clone().requires_grad_()
     answer(logits, 0.7, history), _sampled(logits, 0.7, wanted)
@@ -81,8 +88,9 @@ def repaired(answer):
     number = torch.as_tensor(history[1], dtype=torch.float32)
     if not near(number, torch.tensor(wanted[0])):
         return "history grows by another number than sampled's"
-    answer(torch.tensor([torch.inf, 1.0, 0.0, 0.0]), 1.0, [])  # raises nothing
+    odd = torch.tensor([torch.inf, -torch.inf] + [0.0] * 10)
+    answer(odd, 1.0, [])  # raises nothing
     with contextlib.suppress(Exception):
-        answer(torch.tensor([0.0, float("nan"), 1.0, 2.0]), 1.0, [])
+        answer(torch.tensor([0.0, torch.nan] + [1.0] * 10), 1.0, [])
         return "logits with a NaN in them raise no error"
     return None
