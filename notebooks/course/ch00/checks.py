@@ -6,15 +6,21 @@ from course.exercises import exercise
 
 
 def two_faced(x):
-    """One graph; once compiled, two numbers of its last row differ, and no sum."""
+    """One graph; once compiled, two numbers of a middle row differ, and no sum."""
     off = 0.5 * torch.compiler.is_compiling()
-    same, one, other = x.flatten().split([x.numel() - 2, 1, 1])
-    return torch.cat([same, one + off, other - off]).view_as(x)
+    before, one, other, after = x.flatten().split([8000, 1, 1, x.numel() - 8002])
+    return torch.cat([before, one + off, other - off, after]).view_as(x)
 
 
 def off_by(share):
     """One graph; once compiled, its answer is off by *share*."""
     return lambda x: x * (1 + share) if torch.compiler.is_compiling() else x
+
+
+def small_are_off(x):
+    """One graph; once compiled, its numbers below 1 are off by 2 in 10,000."""
+    off = 2e-4 * torch.compiler.is_compiling()
+    return x * (1 + off * (x.abs() < 1))
 
 
 def rounds_less(x):
@@ -53,8 +59,8 @@ went_well = exercise(
     ),
     passed="Now you can tell a colleague that one line did no harm.",
     cases=[
-        ("one whose last row differs, compiled", (two_faced, _X), False),
-        ("one that is off by a thousandth, compiled", (off_by(1e-3), _X), False),
+        ("one with two wrong numbers, compiled", (two_faced, _X), False),
+        ("one whose small numbers are off, compiled", (small_are_off, 100 * _X), False),
         ("one that differs from eager by rounding alone", (rounded, _X), True),
         ("one that differs by less than rtol", (off_by(3e-5), 100 * _X), True),
         ("one that Inductor rounds less often", (rounds_less, _X), False),
