@@ -86,8 +86,7 @@ class GraphBreak:
         return callers[-1] if callers and self.in_library else ""
 
     def __str__(self) -> str:
-        which = "this function or a caller" if self.way else "the whole function"
-        eagerly = f", so {which} runs eagerly" if self.skipped else ""
+        eagerly = ", so a whole function runs eagerly" if self.skipped else ""
         lines = [self.place, *([f"  from: {self.caller}"] if self.caller else [])]
         lines.append(f"  why: {self.reason}{eagerly}")
         advice = [f"  fix: {self.fix}"] if self.fix else []

@@ -118,7 +118,7 @@ def test_a_break_has_reason_line_and_fix(fn, count, reason, fix, skipped):
     assert len(stop.way) == (fn is nested)
     assert stop.source == linecache.getline(__file__, stop.line).strip()
     assert fix in stop.fix and bool(fix) == bool(stop.fix)
-    assert stop.skipped == skipped == ("the whole function runs" in str(stop))
+    assert stop.skipped == skipped == ("a whole function runs" in str(stop))
     # torch is quoted whole.
     hints = [line.strip() for hint in stop.hints for line in hint.split("\n")]
     for text in (stop.reason, "Developer debug context", "https://", *hints):
