@@ -186,17 +186,11 @@ def poisoned(service: Running) -> dict[str, int]:
         }
 
 
-def impatient(*services: Running, tries: int = 10) -> list[tuple[int, int]]:
+def impatient(service: Running, tries: int = 10) -> tuple[int, int]:
     """Ask, give up after a moment and ask again; the last time, wait.
 
-    Returns for each of the services, which are asked at the same time, how
-    often the client gave up, and the compiles that this cost.
+    Returns how often the client gave up, and the compiles that this cost.
     """
-    with ThreadPoolExecutor() as pool:
-        return list(pool.map(lambda one: _impatient(one, tries), services))
-
-
-def _impatient(service: Running, tries: int) -> tuple[int, int]:
     gave_up, body = 0, {"series": example(5)}
     short = httpx.Timeout(LIMIT, read=0.05)  # it arrives, and no answer comes
     for _ in range(tries - 1):
