@@ -422,4 +422,4 @@ def _timing_notes(race: _Race, faults: tuple[Faults, ...] | None) -> Iterator[st
         yield "other processes disturbed most rounds: close them and repeat"
     # A page can be 2 MiB.
     if any(side.count >= 16 and side.share > 0.3 for side in faults or ()):
-        yield "page faults dominate: call keep_memory() first to time the arithmetic"
+        yield "many page faults: call keep_memory() first to time the arithmetic"
