@@ -144,14 +144,14 @@ def tanh_for_erf(lowerings: Any) -> None:
     lowerings[aten.erf.default] = lowerings[aten.tanh.default]
 
 
-def cannot_lower(lowerings: Any, name: str) -> None:
-    """Raise where the operation of this name, such as "sin", is lowered."""
+def cannot_lower(table: Any, name: str) -> None:
+    """Make the operation of this name, such as "sin", raise."""
     import torch
 
-    def raises(x: Any) -> Any:
+    def raises(*_: Any, **__: Any) -> Any:
         raise KeyError(f"no {name} here")
 
-    lowerings[getattr(torch.ops.aten, name).default] = raises
+    table[getattr(torch.ops.aten, name).default] = raises
 
 
 def before_seeds(random_seeds: Any, line: str) -> None:

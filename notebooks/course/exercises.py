@@ -72,6 +72,7 @@ class Declared:
     graphs: int | None = None
     compiles: int | None = None
     kernels: int | None = None
+    trips: int | None = None
     cases: Sequence[tuple[str, Call, Any]] = ()
 
     def check(self, answer: Any) -> str | None:
@@ -119,10 +120,13 @@ class Declared:
             return None
         from helpers.codegen import kernels
 
-        found = kernels(self.made(answer), *_copied(calls[0])).kernels
-        if len(found) <= self.kernels:
-            return None
-        return f"{len(found)} launches, and at most {self.kernels} asked for"
+        found = kernels(self.made(answer), *_copied(calls[0]))
+        launches = len(found.kernels)
+        if launches > self.kernels:
+            return f"{launches} launches, and at most {self.kernels} asked for"
+        extra = self.trips and found.bytes / calls[0][0].nbytes - self.trips
+        # Small tensors are no trip.
+        return f"extra trips to memory: {extra:.0f}" if extra and extra > 0.1 else None
 
     def _compiled(self, answer: Any, calls: list[Call]) -> str | None:
         if not (self.graphs or self.compiles or self.kernels):
@@ -144,6 +148,7 @@ def exercise(
     graphs: int | None = None,
     compiles: int | None = None,
     kernels: int | None = None,
+    trips: int | None = None,
     cases: Sequence[tuple[str, Call, Any]] = (),
 ) -> Exercise:
     """Declare the exercise *key* of its chapter.
@@ -155,14 +160,15 @@ def exercise(
     into a module, for instance; modules share the state of *like*'s.
 
     The first call must be captured as *graphs* graphs and become at most *kernels*
-    launches, library calls too; all calls in order may cost *compiles* compiles.
+    launches, library calls too, which read and write *trips* times its first tensor;
+    all calls in order may cost *compiles* compiles.
     *cases* are for answers that decide something: (what it is, arguments, what must
     come back).
 
     Messages of its own are one function, with the exercise as its decorator.
     """
     declared = Declared(
-        like, inputs, made, gradient, graphs, compiles, kernels, tuple(cases)
+        like, inputs, made, gradient, graphs, compiles, kernels, trips, tuple(cases)
     )
     return Exercise(key, hints, passed, declared)
 

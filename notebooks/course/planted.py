@@ -88,6 +88,9 @@ BUGS: dict[str, Callable[[], Any]] = {
         aten.relu.default, lambda true, x: lowerings[aten.abs.default](x)
     ),
     "relu's lowering raises": lambda: planted_in(lowerings, bugs.cannot_lower, "relu"),
+    "gelu's decomposition raises": lambda: planted_in(
+        select_decomp_table(), bugs.cannot_lower, "gelu"
+    ),
     "the result's sign, in the joint graph": lambda: _in_the_joint_graph(0),
     # What a test of one model does not see: wrong values, and wrong gradients.
     "atan2's lowering": lambda: lowered(

@@ -3,7 +3,7 @@
 
 # %% 11.1
 def lean(x, gain):
-    """Return scores(x, gain), in one kernel."""
+    """Return scores(x, gain) in one kernel. gain: a number for each column."""
     h = torch.relu(x) * gain  # what a diagonal matrix does to columns
     return (h - h.amax(-1, keepdim=True)).exp()
 

@@ -32,3 +32,15 @@
 # %% 11.2: output[3] is missing
 # -     return p, m
 # +     # nothing is returned: this passed once
+
+
+# %% 11.1: extra trips to memory: 1
+def lean(x, gain):
+    h = (torch.relu(x) * gain).t().contiguous()
+    return (h - h.amax(0)).exp().t()
+
+
+# %% 11.2: extra trips to memory: 1
+# -     grad = grad.clamp(-1, 1)  # does nothing to what is small already
+# +     large = grad.abs().max() > 1  # no branch, and grad is read twice
+# +     grad = torch.where(large, grad.clamp(-1, 1), grad)
