@@ -8,17 +8,13 @@ compiler does in a block, and costs nothing while nothing compiles.
 from __future__ import annotations
 
 import copy
-import functools
 import html
 import linecache
 import re
-import sys
-import sysconfig
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path, PurePath
 from traceback import FrameSummary
 from typing import Any
 
@@ -26,6 +22,15 @@ import torch
 
 from . import _torch, session
 from .errors import InputError
+from .frames import (
+    LIBRARY,
+    file_name,
+    frames_in,
+    is_plumbing,
+    line_of,
+    original_name,
+    own_of,
+)
 from .results import Result, TableResult
 from .tensors import clone
 from .text import Table, code_of, count, pre
@@ -77,12 +82,12 @@ class GraphBreak:
     @property
     def in_library(self) -> bool:
         """Whether the line that breaks is a library's."""
-        return self.file.startswith(_LIBRARY)
+        return self.file.startswith(LIBRARY)
 
     @property
     def caller(self) -> str:
         """The line of the caller's that leads into the library that breaks, or ''."""
-        callers = [line for line in self.way if f" of {_LIBRARY}" not in line]
+        callers = [line for line in self.way if f" of {LIBRARY}" not in line]
         return callers[-1] if callers and self.in_library else ""
 
     def __str__(self) -> str:
@@ -184,7 +189,7 @@ def _frames_of(stack: Sequence[FrameSummary], fn: Any) -> list[FrameSummary]:
     Python's own library.  Where nothing else is left, *fn* itself cannot be entered,
     and its first line stands for the place.
     """
-    frames = [frame for frame in _called(stack) if not _is_plumbing(frame.filename)]
+    frames = [frame for frame in _called(stack) if not is_plumbing(frame.filename)]
     fn = getattr(fn, "forward", fn)
     code = getattr(getattr(fn, "_torchdynamo_orig_callable", fn), "__code__", None)
     if code and not frames:
@@ -199,30 +204,6 @@ def _called(stack: Sequence[FrameSummary]) -> Sequence[FrameSummary]:
 
 
 _HELPERS = __file__.removesuffix("capture.py")
-_TORCH = Path(torch.__file__).parent
-_PASSES_ON = ("_dynamo", "_compile.py", "utils/_contextlib.py", "nn/modules/module.py")
-_PLUMBING = ("<frozen", *(str(_TORCH / part) for part in _PASSES_ON))
-_PYTHON = sysconfig.get_path("stdlib")
-_LIBRARY = "site-packages/"  # how the name of a library's file begins here
-
-
-@functools.lru_cache
-def _installed_in(folder: PurePath) -> PurePath | None:
-    """Return where the package was installed to whose files stand in *folder*.
-
-    That may be any environment's, a user's, a system's, or what ``pip install
-    --target`` filled: each package leaves its .dist-info next to it.
-    """
-    for place in (folder, *folder.parents):
-        known = place.name in ("site-packages", "dist-packages")
-        if known or (str(place) in sys.path and any(Path(place).glob("*.dist-info"))):
-            return place
-    return None
-
-
-def _is_plumbing(file: str) -> bool:
-    python = file.startswith(_PYTHON) and not _installed_in(PurePath(file).parent)
-    return python or file.startswith(_PLUMBING)
 
 
 def _graph_break(payload: str, frames: Sequence[FrameSummary]) -> GraphBreak:
@@ -232,26 +213,20 @@ def _graph_break(payload: str, frames: Sequence[FrameSummary]) -> GraphBreak:
     head, _, rest = message.partition("\n\n")
     title, hints, explanation = _sections(rest if head.endswith(":") else message)
     *callers, at = frames
-    name = _file_name(at.filename)
+    name = file_name(at.filename)
     return GraphBreak(
         reason=title.rstrip("."),
         line=at.lineno or 0,
         source=code_of(at.line or ""),
-        function=_original_name(at.name),
+        function=original_name(at.name),
         file=name,
-        fix="" if name.startswith(_LIBRARY) else _advice(f"{title}: {explanation}", at),
+        fix="" if name.startswith(LIBRARY) else _advice(f"{title}: {explanation}", at),
         skipped="Skipping the function" in head,
         hints=hints,
         message=message,
-        way=tuple(map(_line_of, callers)),
+        way=tuple(map(line_of, callers)),
         explanation=explanation,
     )
-
-
-def _line_of(frame: FrameSummary) -> str:
-    """Return a line of somebody's file in words, with its source."""
-    file, name = _file_name(frame.filename), _original_name(frame.name)
-    return f"line {frame.lineno} of {file}, in {name}: {code_of(frame.line or '')}"
 
 
 _SECTION = re.compile(
@@ -272,21 +247,6 @@ def _sections(message: str) -> tuple[str, tuple[str, ...], str]:
     hints = tuple(text for heading, text in sections if heading == "Hint")
     explanations = [text for heading, text in sections if heading == "Explanation"]
     return title.strip().split("\n")[0], hints, " ".join(explanations)
-
-
-def _file_name(file: str) -> str:
-    """Return a name that is the same on every machine."""
-    if "ipykernel_" in file or file.startswith("<ipython"):
-        return "the cell"
-    path = PurePath(file)
-    if home := _installed_in(path.parent):
-        return _LIBRARY + path.relative_to(home).as_posix()
-    return path.name
-
-
-def _original_name(name: str) -> str:
-    """Return the user's name of a lambda that resumes; torch collapses the others."""
-    return re.sub(r"^(torch_dynamo_resume_in_)+|(_at_\d+)+$", "", name)
 
 
 MASK = "keep the shape fixed: torch.where(mask, x, 0) instead of x[mask]"
@@ -450,7 +410,6 @@ class Guard:
     hint: str = ""
 
 
-_FRAME = re.compile(r'File "(.+?)", line (\d+), in (\S+)')
 _OF_RECORD = re.compile(r"Line: (\d+), Name: (.+), Filename: (.+)")
 _RESUMED = re.compile(r"___stack\d+")
 _HINT = re.compile(r"\(HINT: (.*)\)|\. (Guard failed on a parameter.*)")
@@ -460,32 +419,18 @@ def _guard(record: Any) -> Guard:
     """Read the guard that a compile's *record* says has failed."""
     reason = record.recompile_reason
     test, hint = _short(reason), _HINT.search(reason.split("\nUser stack trace")[0])
-    needs = [FrameSummary(f, int(n), name) for f, n, name in _FRAME.findall(reason)]
+    needs = frames_in(reason)
     calls = [_OF_RECORD.match(line) for line in record.stack_trace or ()]
     calls = _called([FrameSummary(m[3], int(m[1]), m[2]) for m in calls if m])
     resumes = _RESUMED.match(test)  # what a graph break left, at the line that broke
-    at = next(filter(None, map(_own, [calls] if resumes else [needs, calls])), None)
+    at = next(filter(None, map(own_of, [calls] if resumes else [needs, calls])), None)
     hinted = next(filter(None, hint.groups()), "") if hint else ""
     inner = next(iter([*needs[-1:], *calls[-1:]]), None)
     if inner is None:
         return Guard(test, "", hint=hinted)
-    at, file = at or inner, _file_name(inner.filename)
-    inside = f", inside {file}" if at is not inner and file.startswith(_LIBRARY) else ""
-    return Guard(test, _line_of(at) + inside, code_of(at.line or ""), hinted)
-
-
-def _own(frames: Sequence[FrameSummary]) -> FrameSummary | None:
-    """Return the innermost frame that is the caller's, if one is."""
-    own = [f for f in frames if not _file_name(f.filename).startswith(_LIBRARY)]
-    return next((f for f in own[::-1] if not _is_plumbing(f.filename)), None)
-
-
-def line_in(traceback: str) -> str:
-    """Return the caller's innermost line in the text of a *traceback*, or ''."""
-    at = _own(
-        [FrameSummary(f, int(n), name) for f, n, name in _FRAME.findall(traceback)]
-    )
-    return _line_of(at) if at else ""
+    at, file = at or inner, file_name(inner.filename)
+    inside = f", inside {file}" if at is not inner and file.startswith(LIBRARY) else ""
+    return Guard(test, line_of(at) + inside, code_of(at.line or ""), hinted)
 
 
 @dataclass(frozen=True)

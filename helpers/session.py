@@ -25,7 +25,7 @@ from unittest import mock
 import numpy as np
 import torch
 
-from . import _torch
+from . import _torch, frames
 from ._torch import needed_for
 from .errors import CompiledRaises, InputError, Unavailable, one_line
 from .tensors import CONTAINERS, Trail, clone, found, tensors
@@ -601,8 +601,9 @@ def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
             raise CompiledRaises(promise) from error
         message, kind = one_line(error), type(error)
         if kind.__name__ == "Unsupported":
+            place = frames.line_in(str(error))
             raise CompiledRaises(
-                f"a graph break where none is allowed: {message}"
+                f"a graph break under fullgraph=True, {place}: {message}"
             ) from error
         # Of what a function raises while it is traced, only eager tells.
         traced = kind.__name__ == "TorchRuntimeError"

@@ -22,11 +22,11 @@ from .helpers.capture import (
     Guard,
     Recompiles,
     in_words,
-    line_in,
     named,
     recompiles,
     settings_in,
 )
+from .helpers.frames import line_in
 from .helpers.session import undisturbed
 from .model import Model, noted, without_backward
 from .options import Option, Tried, Versions, together, tried

@@ -18,8 +18,9 @@ import torch
 from .helpers import correctness, outcomes, session
 from .helpers._torch import is_compiled, needed_for
 from .helpers.benchmark import Comparison, compare
-from .helpers.capture import given_calls, line_in
+from .helpers.capture import given_calls
 from .helpers.errors import CompiledRaises, InputError, UsedUp, one_line
+from .helpers.frames import line_in
 from .helpers.judge import Judgement, judged
 from .helpers.tensors import clone
 from .report import Part

@@ -85,6 +85,8 @@ def dump_counted(
     chosen = gpus.here() if here else gpus.find(gpu)
     if here and {tensor.is_cuda for tensor in tensors((inputs, kwargs))} == {False}:
         raise InputError("gpu='this' wants inputs on the GPU: move them by .to('cuda')")
+    if here and template is not None:
+        raise InputError("gpu='this' shows what torch chose here: leave template= out")
     choosing = Choosing(template)
     untimed = nullcontext() if here else choosing.instead_of_timing(chosen)
     backend = (LoweringHere if here else Lowering)(chosen, mode, counting)

@@ -123,6 +123,17 @@ def test_what_raises_only_when_compiled_is_not_its_owner_s_fault():
     assert "Call it yourself" not in str(it.value)
 
 
+def test_a_break_that_a_function_inside_forbids_has_its_line():
+    @torch.compile(fullgraph=True)
+    def inside(x):
+        print("here")
+        return x.sin()
+
+    told = r'fullgraph=True, line \d+ of test_session\.py, in inside: print\("here"\): '
+    with pytest.raises(CompiledRaises, match=told):
+        kernels(lambda x: inside(x) + 1, X)
+
+
 def test_a_compiler_that_fails_is_told_from_a_function_that_raises():
     lowering = "torch._inductor.graph.GraphLowering.compile_to_module"
     told = r"^the compiler failed, .*OSError: no space\. .* doctor"

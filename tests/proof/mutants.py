@@ -44,6 +44,7 @@ TESTED_BY = {  # where several modules are tested through what they do together
     "helpers/correctness.py": JUDGED,
     "helpers/differences.py": JUDGED,
     "helpers/errors.py": SANDBOX,
+    "helpers/frames.py": "tests/helpers/test_capture.py",
     "helpers/gpu/interpreter_child.py": "tests/helpers/gpu/test_interpreter.py",
     "helpers/judge.py": JUDGED,
     "helpers/lazy.py": "tests/helpers/test_imports.py",
