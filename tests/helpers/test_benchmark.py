@@ -49,9 +49,10 @@ def test_known_ratio(ratio, verdict):
     clock = FakeClock()
     found = fake(ratio, clock)
     assert found.speedup == pytest.approx(ratio) and found.verdict == verdict
-    # Each side is warm after 50 ms, and a round is a block of 8 ms of each; where calls
-    # are short, one more round says how many make a sample.
-    assert clock.now() == pytest.approx(0.1 + 11 * 2 * 8e-3, rel=0.1)
+    # Each side is warm after 50 ms, and a round is a block of 8 ms of each: 11 count,
+    # and one says before how many of these short calls make a sample.
+    assert len(found.rounds) == 11
+    assert clock.now() == pytest.approx(0.1 + 12 * 2 * 8e-3, rel=0.05)
     assert found.median_s == pytest.approx((2e-4 * ratio, 2e-4))
     assert len(found.rounds) == 11  # exact times need no more
     assert {r.a_first for r in found.rounds} == {True, False}
@@ -209,6 +210,12 @@ def test_what_cannot_be_raced():
     for two in ((chain, there), (there, chain)):
         with pytest.raises(InputError, match="on cpu and meta"):
             compare(*two, torch.ones(2))
+
+
+def test_races_that_are_not_meant_to_agree_are_not_compared():
+    found = fake(2.0, same_answer=False, names=("old", "new"))
+    assert found.matches is None and found.names == ("old", "new")
+    assert found.notes[0] == "two different computations, on purpose"
 
 
 def interrupted_at(sample):

@@ -50,6 +50,9 @@ def test_every_kernel_agrees(name):
     for kernel in kernels:
         assert kernel in yours or (kernel.status, kernel.reason) == ("agrees", "")
         assert kernel.programs > 0
+        # The gradient of a bias before a normalisation cancels: only rounding is left.
+        cancels = "BatchNorm" in name and kernel.phase == "backward"
+        assert kernel.error < 1e-4 or cancels or "half" in name
         assert kernel.error == 0 or name != "dynamic batch"
     if "Conv" in name:  # sums in another order differ, or nothing was run
         assert max(kernel.error for kernel in kernels) > 0
