@@ -3,7 +3,7 @@
 # make help  the rest
 
 .DEFAULT_GOAL := help
-.PHONY: help lab setup test pytest proof bump site format refresh browser bench record clean
+.PHONY: help lab setup test pytest pages timed proof bump site format refresh browser bench record clean
 MAKEFLAGS += --no-print-directory
 
 # An environment that is there goes on with its own Python.
@@ -11,9 +11,8 @@ PYTHON ?= $(shell .venv/bin/python -c "" 2>/dev/null && echo .venv/bin/python ||
 TORCH ?=
 PY := .venv/bin/python
 CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
-LESSONS := $(patsubst notebooks/%.ipynb,lesson-%,$(wildcard notebooks/*.ipynb))
-REFERENCES := $(patsubst notebooks/reference/%.ipynb,reference-%,$(wildcard notebooks/reference/*.ipynb))
-TIMED := $(filter lesson-00% lesson-02% lesson-10% lesson-30%,$(LESSONS))
+TIMED := $(wildcard $(addprefix notebooks/,00_* 02_* 10_* 30_*))
+PAGES := $(wildcard notebooks/reference/*.ipynb) $(filter-out $(TIMED),$(wildcard notebooks/*.ipynb))
 
 help: ## say what can be made
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
@@ -42,8 +41,8 @@ test: setup ## run every check: format, lint, helpers, exercises, notebooks
 	$(PY) -m ruff check .
 	@failed=0; \
 	$(MAKE) pytest || failed=1; \
-	$(MAKE) -j$(CORES) --keep-going $(REFERENCES) $(filter-out $(TIMED),$(LESSONS)) || failed=1; \
-	$(MAKE) --keep-going $(TIMED) || failed=1; \
+	$(MAKE) pages || failed=1; \
+	$(MAKE) timed || failed=1; \
 	exit $$failed
 
 # One thread of torch for each process: together they use all cores.
@@ -52,19 +51,15 @@ pytest: export OMP_NUM_THREADS = 1
 pytest:
 	$(PY) -m pytest tests -n $(CORES) --dist worksteal
 
-# One line of a page that runs as stored, and all that is said of another one.
-define strictly
-@log=.cache/test/$@.log; mkdir -p .cache/test; \
-$(PY) -m tests.strict $< -q >$$log 2>&1 \
-  && echo "$@: $$(tail -n 1 $$log)" || { cat $$log; exit 1; }
-endef
-lesson-% reference-%: export TORCHINDUCTOR_CACHE_DIR = $(CURDIR)/.cache/test/pages
+pages timed: export TORCHINDUCTOR_CACHE_DIR = $(CURDIR)/.cache/test/pages
 # Where several share the cores, a thread that waits must not spin.
-$(filter-out $(TIMED),$(LESSONS)) $(REFERENCES): export OMP_WAIT_POLICY = passive
-lesson-%: notebooks/%.ipynb
-	$(strictly)
-reference-%: notebooks/reference/%.ipynb
-	$(strictly)
+pages: export OMP_WAIT_POLICY = passive
+pages:
+	$(PY) -m tests.strict -q -n $(CORES) --dist loadfile --no-loadscope-reorder \
+	  --durations 20 $(PAGES)
+
+timed:
+	$(PY) -m tests.strict -q $(TIMED)
 
 # What is slow and rarely breaks: every week, and before a release.  The tables in
 # data/proofs are made anew.

@@ -2,6 +2,7 @@
 
     python -m tests.strict                      # every notebook of the course
     python -m tests.strict notebooks/01_*.ipynb -x
+    python -m tests.strict -n 2 --dist loadfile    # two pages at a time
     python -m tests.strict --junitxml report.xml   # read it with tests.failing
 
 This is nbval in strict mode.  Only text between marks may differ; HTML and pictures
@@ -11,6 +12,7 @@ are not compared, because each result says the same in plain text.
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -38,35 +40,47 @@ STRICT = (
     # Python files lie beside the notebooks: only notebooks are wanted here.
     "--override-ini=python_files=",
     "--override-ini=testpaths=",
+    # The hooks below, by name: a process of pytest-xdist imports them, too.
+    "-p",
+    "tests.strict",
 )
 
 
-class Rules:
-    """What nbval has no option for."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Give each of several processes a reader's progress of its own."""
+    if worker := getattr(config, "workerinput", None):
+        home = Path(os.environ["COURSE_HOME"]) / worker["workerid"]
+        home.mkdir()
+        os.environ["COURSE_HOME"] = str(home)
 
-    def pytest_collectstart(self, collector: pytest.Collector) -> None:
-        if hasattr(collector, "skip_compare"):
-            collector.skip_compare += NOT_COMPARED
 
-    def pytest_itemcollected(self, item: pytest.Item) -> None:
-        if hasattr(item, "cell"):  # an answer that a click would show is no HTML here
-            item.cell.outputs = [shown(output) for output in item.cell.outputs]
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """Leave out of the comparison what nbval has no option for."""
+    if hasattr(collector, "skip_compare"):
+        collector.skip_compare += NOT_COMPARED
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Put what a failing cell said into the report of --junitxml."""
-        if call.when == "call" and call.excinfo and hasattr(item, "cell"):
-            lines = [*_raised(item)] or [*_differing(item)]
-            lines = lines or [f"error: {first_line(str(call.excinfo.value))}"]
-            item.user_properties += [
-                ("torch", version_of("torch") or ""),
-                ("triton", version_of("triton") or ""),
-                ("heading", heading(item.parent.nb.cells, item.cell)),
-                *(("line", line) for line in lines),
-            ]
-        return (yield)
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Compare no answer that a click would show, for it is no HTML here."""
+    if hasattr(item, "cell"):
+        item.cell.outputs = [shown(output) for output in item.cell.outputs]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Put what a failing cell said into the report of --junitxml."""
+    if call.when == "call" and call.excinfo and hasattr(item, "cell"):
+        lines = [*_raised(item)] or [*_differing(item)]
+        lines = lines or [f"error: {first_line(str(call.excinfo.value))}"]
+        item.user_properties += [
+            ("torch", version_of("torch") or ""),
+            ("triton", version_of("triton") or ""),
+            ("heading", heading(item.parent.nb.cells, item.cell)),
+            *(("line", line) for line in lines),
+        ]
+    return (yield)
 
 
 def _raised(item: Any) -> Iterator[str]:
@@ -104,7 +118,7 @@ def main(arguments: list[str] | None = None) -> int:
     ):
         arguments.append(str(ROOT / "notebooks"))
     with course_environment():
-        return int(pytest.main([*STRICT, *arguments], plugins=[Rules()]))
+        return int(pytest.main([*STRICT, *arguments]))
 
 
 if __name__ == "__main__":
