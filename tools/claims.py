@@ -10,8 +10,9 @@ from __future__ import annotations
 import csv
 import re
 import sys
-from collections import Counter
 from pathlib import Path
+
+from jinja2 import Template
 
 from tools.commands import command
 
@@ -42,46 +43,17 @@ def rows() -> list[dict[str, str]]:
 
 def page(claims: list[dict[str, str]]) -> str:
     """Return the page for readers, in Markdown."""
+    text = Path(__file__).with_suffix(".md").read_text("utf-8")
     articles = list(dict.fromkeys(row["article"] for row in claims))
-    counts, by = (Counter(row[what] for row in claims) for what in ("verdict", "by"))
-    parts = [
-        "# What people say about torch.compile, and what decides it",
-        f"{len(claims)} claims from {len(articles)} articles on the web, collected in "
-        "2026 and shortened here, each with a verdict and with what decides it. A "
-        "verdict is about one sentence, and not about its article or its author.",
-        _table(
-            ["verdict", "claims", "what it means"],
-            [[v, str(counts[v]), means] for v, means in VERDICTS.items()],
-        ),
-        _table(
-            ["decided by", "claims", "what that is"],
-            [[kind, str(by[kind]), means] for kind, means in DECIDED_BY.items()],
-        ),
-        "The articles, by the first three digits of a claim's number:",
-        "\n".join(f"- {i:03}: *{name}*" for i, name in enumerate(articles)),
-        "## The claims",
-        _table(
-            ["no.", "claim", "verdict", "why, and what decides it"],
-            [_line(row) for row in claims],
-        ),
-        "*`python -m tools.claims` makes this of [data](../data/README.md#claimscsv).*",
-    ]
-    return "\n\n".join(parts) + "\n"
+    values = {"articles": articles, "verdicts": VERDICTS, "decided_by": DECIDED_BY}
+    return Template(text, keep_trailing_newline=True).render(
+        values, claims=claims, words=_words, decides=_decides
+    )
 
 
-def _table(head: list[str], lines: list[list[str]]) -> str:
-    rows = [head, ["---"] * len(head), *lines]
-    return "\n".join("| " + " | ".join(line) + " |" for line in rows)
-
-
-def _line(row: dict[str, str]) -> list[str]:
-    why = f"{_text(row['why'])}<br>({_decides(row)})"
-    return [row["id"], _text(row["claim"]), f"**{row['verdict']}**", why]
-
-
-def _text(words: str) -> str:
-    """Return words as they are, whatever Markdown would make of their signs."""
-    return re.sub(r"([\\_*<>|`\[\]])", r"\\\1", words)
+def _words(text: str) -> str:
+    """Return a text as it is, whatever Markdown would make of its signs."""
+    return re.sub(r"([\\_*<>|`\[\]])", r"\\\1", text)
 
 
 def lesson(key: str) -> Path | None:
@@ -97,13 +69,13 @@ def _decides(row: dict[str, str]) -> str:
         link = lesson(key).relative_to(PAGE.parent).as_posix()
         if f'"## {words}' in (PAGE.parent / link).read_text("utf-8"):  # a section
             link += "#" + words.replace(" ", "-")
-        return f"[{key}]({link}): {_text(words)}"
+        return f"[{key}]({link}): {_words(words)}"
     if row["by"] in ("arithmetic", "code"):
         expression, value = pointer.split(" → ")
         return f"`{expression}` gives `{value}`"
     if row["by"] == "source":
         return re.sub(r"(.*?),? (https://\S+?)(,.*)?$", r"[\1](\2)\3", pointer)
-    return f"open; to decide it one needs {_text(pointer)}"
+    return f"open; to decide it one needs {_words(pointer)}"
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -32,6 +32,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("*.md", "figures/*.svg", "solutions/*.py", "examples/*.*")  # what lessons use
 ELSEWHERE = re.compile(r"\]\((?=(?:course|examples)/)")  # links to what is not brought
 BACK = "](../notebooks/"
+# What JupyterLab is told: its first layout, with the table of contents at the left; no
+# news; and to save every 20 seconds, for what was typed outlives a closed browser.
+SETTINGS = Path(__file__).with_name("lab_settings")
 RECORD = ".delivered.json"  # what was brought, by name: a digest of it
 
 
@@ -138,42 +141,18 @@ def _cleared(path: Path) -> str:
 # --- JupyterLab ----------------------------------------------------------------------
 
 
-def workspace(first: str) -> dict:
-    """Return JupyterLab's layout: the first lesson, its table of contents beside it."""
-    tab = f"notebook:lessons/{first}"
-    dock = {"type": "tab-area", "currentIndex": 0, "widgets": [tab]}
-    # By the names under which JupyterLab restores them.
-    sides = ["filebrowser", "running-sessions", "@jupyterlab/toc:plugin"]
-    left = {"collapsed": False, "visible": True, "current": sides[-1], "widgets": sides}
-    layout = {"main": {"dock": dock, "current": tab}, "left": left}
-    data = {
-        "layout-restorer:data": layout | {"relativeSizes": [0.2, 0.8, 0]},
-        "file-browser-filebrowser:cwd": {"path": "lessons"},
-        tab: {"data": {"path": f"lessons/{first}", "factory": "Notebook"}},
-    }
-    return {"data": data, "metadata": {"id": "course"}}
-
-
-_SETTINGS = {
-    "@jupyterlab/apputils-extension:notification": {"fetchNews": "false"},
-    # What was typed outlives a browser that is closed; JupyterLab waits two minutes.
-    "@jupyterlab/docmanager-extension:plugin": {"autosaveInterval": 20},
-}
-
-
 def options(first: str) -> list[str]:
     """Return the options with which JupyterLab opens on the *first* lesson.
 
     Later it opens on what the reader had open, which it keeps in its workspace.
     """
     import zmq
-    from jupyter_client import KernelManager
     from jupyterlab_server.workspaces_handler import WorkspacesManager
 
-    spaces, settings = (ROOT / ".cache" / "lab" / name for name in ("space", "set"))
+    spaces = ROOT / ".cache" / "lab" / "space"
     if not [*spaces.glob("course*")]:
-        WorkspacesManager(str(spaces)).save("course", json.dumps(workspace(first)))
-    write_atomically(settings / "overrides.json", json.dumps(_SETTINGS))
+        layout = (SETTINGS / "workspace.json").read_text("utf-8")
+        WorkspacesManager(str(spaces)).save("course", layout.replace("FIRST", first))
     page = "/lab/workspaces/course"
     told = {
         "ServerApp.root_dir": ROOT,
@@ -181,12 +160,12 @@ def options(first: str) -> list[str]:
         # It warns of copies that it did not write itself, and of a server for one.
         "ServerApp.log_level": "ERROR",
         "LabApp.log_level": "ERROR",
-        "LabApp.app_settings_dir": settings,
+        "LabApp.app_settings_dir": SETTINGS,
         "LabApp.workspaces_dir": spaces,
         "LabApp.default_url": page,
     }
     # Else each kernel warns in the terminal that others might listen.
-    if hasattr(KernelManager, "transport_encryption") and zmq.has("curve"):
+    if zmq.has("curve"):
         told["KernelManager.transport_encryption"] = "auto"
     # Jupyter refuses to run as root, which containers do, unless told.
     root = ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []

@@ -50,20 +50,15 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     here = f"{torch.cuda.get_device_name()} torch {torch.__version__}".lower()
     folder = FOLDER / re.sub(r"[^a-z0-9.]+", "-", here)
-    try:
-        failed = record(folder, cases())
-    except KeyboardInterrupt:
-        print("interrupted: every finished case is kept, run it again to go on")
-        return 130
+    torch.backends.mha.set_fastpath_enabled(False)  # eager runs its operations
+    failed = record(folder, cases())
     print(f"recorded in data/recorded/{folder.name}, {failed} failed")
     return int(failed > 0)
 
 
 def cases() -> dict[str, Callable[[], Measured]]:
     """Return each case by the name of its file; what autotunes is slow, and last."""
-    found: dict[str, Callable[[], Measured]] = {
-        "sources/running example/inference": sources
-    }
+    found = {"sources/running example/inference": sources}
     for name, program in GRAPHS.items():
         found[f"graphs/{name}/reduce-overhead"] = partial(seen, program)
     for mode in MODES:
@@ -143,15 +138,10 @@ def race(
         net = make().to(dtype).eval().requires_grad_(False)
         x = torch.randn(shape, dtype=dtype)
     how = {"names": ("eager", mode), "budget": budget}
-    fast = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)  # eager runs its operations
-    try:
-        with cold():
-            # Starting the compiler's processes is no part of a cold start.
-            torch.compile(torch.sin)(x)
-            result = compare(net, torch.compile(net, mode=mode), x, **how)
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
+    with cold():
+        # Starting the compiler's processes is no part of a cold start.
+        torch.compile(torch.sin)(x)
+        result = compare(net, torch.compile(net, mode=mode), x, **how)
     if result.interrupted:  # fewer rounds than were asked for: not to be kept
         raise KeyboardInterrupt
     said = held(result, net.cpu(), x.cpu(), mode)

@@ -17,6 +17,7 @@ html_theme = "furo"
 html_static_path = ["course.css", "page.js", "find.js"]
 html_css_files = ["course.css"]
 html_js_files = ["page.js"]
+html_use_index = False
 html_copy_source = html_show_sourcelink = False
 html_show_sphinx = html_show_copyright = False
 html_theme_options = {

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from jinja2 import Template
 
 from tools.alone import address, ways_in
 from tools.site import since
 from tools.site.lessons import with_links
 
 HERE = Path(__file__).parent
+TEACHING = "```{toctree}\n:hidden:\n:glob:\n:maxdepth: 1\n\n[0-9]*\n```\n"
 
 
 class Entry(NamedTuple):
@@ -43,7 +45,7 @@ def pages(course: Path) -> dict[str, str]:
     published = course / "data" / "published" / "README.md"
     made["published.md"] = with_links(published.read_text("utf-8"))
     routes = (notebooks / "workshop" / "routes.md").read_text("utf-8")
-    made["workshop/routes.md"] = with_links(routes) + "\n" + toctree("", ["[0-9]*"])
+    made["workshop/routes.md"] = f"{with_links(routes)}\n{TEACHING}"
     return made
 
 
@@ -57,28 +59,17 @@ def listed(readme: str) -> dict[str, list[Entry]]:
     return parts
 
 
-def toctree(caption: str, entries: Iterable[str]) -> str:
-    """Return pages for the list at the left; without a caption, only there."""
-    options = f":caption: {caption}" if caption else ":hidden:\n:glob:"
-    lines = "\n".join(entries)
-    return f"```{{toctree}}\n{options}\n:maxdepth: 1\n\n{lines}\n```\n"
-
-
 def index(readme: str, parts: dict[str, list[Entry]]) -> str:
     """Return the first page: what the README says, and its lists of lessons."""
-    opening = readme.partition("\n\n")[2].partition("\n\n")[0]
     routes = readme.partition("## Which lessons\n\n")[2].partition("\n\n")[0]
-    routes = with_links(routes.replace("](notebooks/", "]("))
-    lists = [
-        toctree(part, [f"{e.title} · {e.minutes} min <{e.page}>" for e in entries])
-        for part, entries in parts.items()
-    ]
-    page = (HERE / "index.md").read_text("utf-8")
-    blanks = {"OPENING": opening, "ROUTES": routes, "LESSONS": "\n".join(lists)}
     where = address()
-    blanks["COURSE"] = f"[the course]({where})" if where else "the course"
-    blanks["OPEN"] = f" Or open lesson 00 in {ways_in(where)}." if where else ""
-    return re.sub(r"\{([A-Z]+)\}", lambda blank: blanks[blank[1]], page)
+    return Template((HERE / "index.md").read_text("utf-8")).render(
+        opening=readme.partition("\n\n")[2].partition("\n\n")[0],
+        routes=with_links(routes.replace("](notebooks/", "](")),
+        course=f"[the course]({where})" if where else "the course",
+        open=f" Or open lesson 00 in {ways_in(where)}." if where else "",
+        parts=parts,
+    )
 
 
 def answers(source: str, lesson: Entry) -> str:
@@ -102,14 +93,9 @@ def checkup_page(readme: str) -> str:
 
 def messages(entries: list[dict[str, Any]], lessons: dict[str, Entry]) -> str:
     """Return the page of messages: each message, its meaning, and its lesson."""
-    page = (HERE / "messages.md").read_text("utf-8")
-    for entry in sorted(entries, key=lambda entry: entry["name"].lower()):
-        lesson = lessons[entry["lesson"]]
-        seen = "\n".join(f"    {words}" for words in _readable(entry))
-        page += f"\n## {entry['name'][0].upper()}{entry['name'][1:]}\n\n{seen}\n\n"
-        page += f"{entry['why']}\n\n**What to do:** {entry['mend']}\n\n"
-        page += f"Lesson [{lesson.title}]({lesson.page}.ipynb).\n"
-    return page
+    entries = sorted(entries, key=lambda entry: entry["name"].lower())
+    template = Template((HERE / "messages.md").read_text("utf-8"))
+    return template.render(entries=entries, lessons=lessons, seen=_readable)
 
 
 def _readable(entry: dict[str, Any]) -> list[str]:

@@ -37,12 +37,9 @@ def texts(site: Path) -> str:
             *_sections(path.read_text("utf-8"))
         ]
         for path in sorted(site.rglob("*.html"))
+        if path.parent.name != "solutions"
     }
-    found = {
-        n: s
-        for n, s in pages.items()
-        if s and not n.startswith(("solutions", "genindex"))
-    }
+    found = {name: sections for name, sections in pages.items() if sections}
     return f"const TEXTS = {json.dumps(found, ensure_ascii=False)};\n"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import groupby
 
 import nbformat
 from nbformat.v4 import new_output
@@ -104,28 +103,23 @@ def lesson_page(
 
 # A claim that holds, and what answers a prediction.
 _VERDICT = re.compile(
-    r"^✓ holds: (?P<claim>.*)\n"
-    r"|^(?P<answer>\S+  The machine says: .*)\n(?:No guess on record\..*\n)?",
-    re.MULTILINE,
+    r"^(✓ holds: .*|\S+  The machine says: .*)\n(?:No guess on record\..*\n)?", re.M
 )
 
 
 def _boxed(output: nbformat.NotebookNode) -> Iterator[nbformat.NotebookNode]:
     """Yield an output in pieces: each verdict in it as a live notebook shows it."""
-    if "text" not in output or not _VERDICT.search(output.text):
+    pieces = _VERDICT.split(output.get("text", ""))
+    if len(pieces) == 1:
         yield output
         return
-    pieces, end = [], 0
-    for verdict in _VERDICT.finditer(output.text):
-        pieces.append(("text/plain", output.text[end : verdict.start()]))
-        sign = Sign.HOLDS if verdict["claim"] else Sign.ANSWER
-        words = verdict["claim"] or verdict["answer"]
-        pieces.append(("text/html", box(sign, words)))
-        end = verdict.end()
-    pieces.append(("text/plain", output.text[end:]))
-    shown = [piece for piece in pieces if piece[1].strip()]
-    for kind, some in groupby(shown, key=lambda piece: piece[0]):
-        yield new_output("display_data", {kind: "".join(text for _, text in some)})
+    for place, text in enumerate(pieces):
+        if place % 2:
+            words = text.removeprefix("✓ holds: ")
+            html = box(Sign.ANSWER if words == text else Sign.HOLDS, words)
+            yield new_output("display_data", {"text/html": html})
+        elif text.strip():
+            yield new_output("display_data", {"text/plain": text})
 
 
 def _fold(cell: nbformat.NotebookNode, answers: bool) -> None:

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import jinja2
+from jinja2 import Template
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
@@ -25,10 +25,9 @@ def page(file: Path, titles: dict[str, str]) -> str:
     """
     kept = json.loads(file.read_text("utf-8"))
     rows = [{**row, **_shown(row, titles)} for row in kept["rows"]]
-    environment = jinja2.Environment(undefined=jinja2.StrictUndefined)
-    environment.filters["breaks"] = with_pages
-    template = environment.from_string((Path(__file__).with_suffix(".md")).read_text())
-    return template.render(kept["settings"], rows=rows, machine=kept["machine"])
+    template = Template(Path(__file__).with_suffix(".md").read_text("utf-8"))
+    values = {"rows": rows, "machine": kept["machine"], "breaks": with_pages}
+    return template.render(kept["settings"], **values)
 
 
 def _shown(row: dict[str, Any], titles: dict[str, str]) -> dict[str, Any]:
