@@ -58,7 +58,8 @@ def _left_by(step):
 
 def _state():
     generator = torch.Generator().manual_seed(0)
-    return [tuple(2 * torch.randn(3, 64, 96, generator=generator))]
+    sizes = (64, 96), (5, 7)
+    return [tuple(2 * torch.randn(3, *size, generator=generator)) for size in sizes]
 
 
 in_one_piece = exercise(
