@@ -1,4 +1,4 @@
-"""Read every notebook as a reader does: JupyterLab, Run All, then the exercises.
+"""Read every page as a reader does: JupyterLab, Run All, then the exercises.
 
     python -m tests.proof browser                        # the whole course
     python -m tests.proof browser notebooks/06_*.ipynb --pictures folder
@@ -33,8 +33,9 @@ from tests.refresh import (
     ROOT,
     a_notebook,
     course_environment,
+    key_of,
     normalised,
-    notebooks,
+    pages,
     unfit,
 )
 from tools.commands import command
@@ -270,7 +271,7 @@ def desk() -> Iterator[tuple[str, BrowserContext]]:
 def main(arguments: list[str]) -> int:
     """Look at the notebooks and record; return 1 when something was found."""
     parser = command("tests.proof browser", __doc__, "something is wrong, and named")
-    parser.add_argument("notebook", nargs="*", type=a_notebook, default=notebooks())
+    parser.add_argument("notebook", nargs="*", type=a_notebook, default=pages())
     parser.add_argument("--pictures", type=Path, help="folder for pictures")
     asked = parser.parse_args(arguments)
     if asked.pictures:
@@ -280,13 +281,13 @@ def main(arguments: list[str]) -> int:
         for path in asked.notebook:
             page = browser.new_page()
             picture = asked.pictures and asked.pictures / f"{path.stem}.png"
-            where = page_of(address, f"notebooks/{path.name}")
-            answers = ROOT / "notebooks" / "solutions" / f"ch{path.name[:2]}.py"
-            row = {"notebook": path.stem}
-            row |= visit(page, where, answers.read_text("utf-8"), picture)
+            where = page_of(address, path.relative_to(ROOT).as_posix())
+            answers = ROOT / "notebooks" / "solutions" / f"ch{key_of(path)}.py"
+            solved = answers.read_text("utf-8") if answers.exists() else ""
+            row = {"notebook": path.stem} | visit(page, where, solved, picture)
             page.close()
             bad += row["found"] != "nothing"
             print(*row.values(), sep=": ", flush=True)
-            order = [each.stem for each in notebooks()]
+            order = [each.stem for each in pages()]
             records.put("proofs/browser", "notebook", row, order)
     return int(bad > 0)
