@@ -28,19 +28,15 @@ ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = ("[0-9]*.ipynb", "reference/*.ipynb")
 CELL = Path(__file__).with_name("alone_cell.txt")
 TAG = "alone"
+RELEASE = f"v{VERSION}"  # the tag at which the course is fetched
 GUESS_FIRST = "the answer is inside: guess first"
 _HIDES = "<details><summary>"  # how the HTML of an output begins that is hidden
 
 
-def address(root: Path = ROOT) -> str:
+def address() -> str:
     """Return the repository's address, or "" where none is set."""
-    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     return project.get("urls", {}).get("Repository", "").rstrip("/")
-
-
-def release() -> str:
-    """Return the tag of this version, at which the course is fetched."""
-    return f"v{VERSION}"
 
 
 def ways_in(address: str, page: str = "") -> str:
@@ -49,9 +45,9 @@ def ways_in(address: str, page: str = "") -> str:
     page = f"notebooks/{page or '00_what_can_one_line_buy.ipynb'}"
     ways = {
         "Colab": f"https://colab.research.google.com/github/{owner_and_name}/blob/"
-        f"{release()}/{page}",
+        f"{RELEASE}/{page}",
         "Codespaces": f"https://codespaces.new/{owner_and_name}?quickstart=1",
-        "Binder": f"https://mybinder.org/v2/gh/{owner_and_name}/{release()}"
+        "Binder": f"https://mybinder.org/v2/gh/{owner_and_name}/{RELEASE}"
         f"?urlpath=lab/tree/{page}",
     }
     return " · ".join(f"[{name}]({url})" for name, url in ways.items())
@@ -84,7 +80,7 @@ def prepared(page: nbformat.NotebookNode) -> nbformat.NotebookNode:
     for cell in answering(page.cells):
         cell.outputs = [_hidden(output) for output in cell.outputs]
     source = CELL.read_text("utf-8").strip()
-    source = source.replace("ADDRESS", address()).replace("RELEASE", release())
+    source = source.replace("ADDRESS", address()).replace("RELEASE", RELEASE)
     first = nbformat.v4.new_code_cell(source, id=TAG)
     # JupyterLab folds it by the one, and Colab by the other.
     first.metadata = {"cellView": "form", "jupyter": {"source_hidden": True}}

@@ -19,7 +19,7 @@ NAMES = {
     "since": "run small programs on several torches: what works since when?",
     "published": "hold forecasts for GPUs against times that others measured",
     "versions": "run the notebooks on another torch, and list what differs",
-    "report": "write what the others recorded into data/proofs/README.md",
+    "report": "write what was recorded, benchmarks too, into the pages that show it",
 }
 
 

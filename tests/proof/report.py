@@ -1,49 +1,50 @@
-"""Puts what the proofs recorded on one page: data/proofs/README.md."""
+"""Puts what proofs and benchmarks recorded into the pages that show it, word for word.
+
+python -m tests.proof report
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from pathlib import Path
 
 from helpers.results import write_atomically
-from tests.proof.broken import FAULTS
-from tests.records import DATA, markdown, origin, read
+from tests.records import DATA, markdown, origin, read, renewed
 
-INTRODUCTION = """\
-# Can the checks fail?
-
-Each table is written by the command below it. A command goes on where it stopped,
-so rows may be of several runs; the machine and the date are those of the last.
-"""
-SECTIONS = {
-    "faults": "Which cell notices a broken compiler?",
-    "mutants": "Which tests notice a helper that lies?",
-    "browser": "Do all cells run, widgets move and answers pass, in a browser?",
-    "access": "Can everybody read and use the pages?",
-    "checkups": "Does a checkup leave real models alone?",
+ROOT, BENCHMARKS, PROOFS = DATA.parent, DATA / "benchmarks", DATA / "proofs"
+PAGES = {  # which page shows which records
+    ROOT / "README.md": ("benchmarks/picture",),
+    BENCHMARKS / "README.md": ("benchmarks/aa", "benchmarks/ratio", "benchmarks/dumps"),
+    ROOT / "torch_checkup" / "README.md": ("benchmarks/checkup",),
+    PROOFS / "README.md": tuple(
+        f"proofs/{name}"
+        for name in ("faults", "mutants", "browser", "access", "checkups")
+    ),
 }
+PICTURES = {"picture": "three_fates.png", "checkup": "checkup.png"}
 
 
-def not_run(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the faults that have no row."""
-    return [name for name in FAULTS if name not in {row["fault"] for row in rows}]
+def section(record: str, page: Path) -> str:
+    """Return the Markdown between the marks of a record, for links from *page*."""
+    kept, (folder, name) = read(record), record.split("/")
+    if kept is None:
+        program = {"proofs": "tests.proof"}.get(folder, "tests.benchmarks")
+        return f"*Not run yet: `python -m {program} {name}`.*"
+    if name in PICTURES:
+        file = os.path.relpath(BENCHMARKS / PICTURES[name], page.parent)
+        alt = kept["settings"]["alt"]
+        return f"![{alt}]({Path(file).as_posix()})\n\n{origin(kept)}"
+    return f"{markdown(kept['rows'])}\n\n{origin(kept)}"
 
 
-def page() -> str:
-    """Return the whole page; a proof that never ran says which command runs it."""
-    parts = [INTRODUCTION]
-    for name, title in SECTIONS.items():
-        kept = read(f"proofs/{name}")
-        parts.append(f"## {title}\n")
-        if kept is None:
-            parts.append(f"*Not run yet: `python -m tests.proof {name}`.*\n")
-            continue
-        parts.append(f"{markdown(kept['rows'])}\n")
-        if name == "faults" and (waiting := not_run(kept["rows"])):
-            parts.append(f"Not run yet: {', '.join(waiting)}.\n")
-        parts.append(f"{origin(kept)}\n")
-    return "\n".join(parts)
+def render(page: Path, text: str) -> str:
+    """Return *text* with what stands between each pair of marks made anew."""
+    for record in PAGES[page]:
+        text = renewed(text, record.split("/")[1], section(record, page))
+    return text
 
 
-def main(arguments: list[str]) -> None:
-    """Write the page."""
-    write_atomically(DATA / "proofs" / "README.md", page())
+def main(arguments: list[str] | None = None) -> None:
+    """Write what is recorded into each page."""
+    for page in PAGES:
+        write_atomically(page, render(page, page.read_text("utf-8")))

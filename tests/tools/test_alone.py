@@ -67,7 +67,7 @@ def repository(tmp_path_factory):
     """The address of a repository that has an archive of this checkout."""
     folder = tmp_path_factory.mktemp("repository") / "archive"
     folder.mkdir()
-    with tarfile.open(folder / f"{alone.release()}.tar.gz", "w:gz") as archive:
+    with tarfile.open(folder / f"{alone.RELEASE}.tar.gz", "w:gz") as archive:
         for name in ("pyproject.toml", "requirements.txt", "helpers"):
             archive.add(ROOT / name, f"course-1/{name}")
         archive.add(ROOT / "notebooks" / "course", "course-1/notebooks/course")
