@@ -73,21 +73,23 @@ def _slow(function=_wave):
     return _wave, slow
 
 
-def _waiting():
+def _computing():
     compiled = _compiled()
 
-    def waits(x):
-        time.sleep(0.4)  # longer than a compile from the cache
+    def computes(x):
+        ends = time.process_time() + 0.4  # longer than a compile from the cache
+        while time.process_time() < ends:
+            pass
         return compiled(x)
 
-    return _wave, waits
+    return _wave, computes
 
 
 # What it is, what is handed over, and how it is made; some have two faults.
 TRIALS = (
     ("fine", "a function that was never called", lambda: (_wave, _compiled())),
     ("fine", "a function that was compiled before", _known),
-    ("fine", "a function that waits, and doesn't compile", _waiting),
+    ("fine", "a function that takes long, and doesn't compile", _computing),
     ("stale", "a model with a hook that is not noticed", _hooked),
     ("stale", "another function, compiled in each call", lambda: _slow(_other)),
     (
@@ -101,6 +103,11 @@ TRIALS = (
         "silent",
         "a call of a disabled function",
         lambda: (_wave, _compiled(lambda x: _hidden(x))),
+    ),
+    (
+        "silent",
+        "a disabled function, called and compiled in each call",
+        lambda: _slow(lambda x: _hidden(x)),
     ),
     ("slow", "a function that is compiled in each call", _slow),
 )

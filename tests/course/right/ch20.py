@@ -1,6 +1,7 @@
-# %% 20.1: the largest distance so far, at each step, and a tensor as the answer
+# %% 20.1: as arrays
 def same_training(train):
+    import numpy as np
+
     runs = (torch.float64, False), (torch.float32, False), (torch.float32, True)
-    exact, *both = (torch.tensor(train(*run), dtype=torch.float64) for run in runs)
-    eager, ours = ((run - exact).abs().cummax(0).values for run in both)
-    return (ours <= 4 * eager + 1e-6).all() & ours.isfinite().all()
+    exact, eager, ours = (np.array(train(*run)) for run in runs)
+    return abs(ours - exact).max() <= 4 * abs(eager - exact).max() + 1e-6
