@@ -18,11 +18,6 @@
 # + recompiles<=1
 
 
-# %% 03.1: a good model with a newer torch is stopped by speedup>=0.5
-# - later_recompiles=0
-# + later_recompiles=0,speedup>=0.5
-
-
 # %% 03.2: a tensor that is no buffer stays where it is
 # -         self.register_buffer("calls", torch.tensor(0), persistent=False)
 # +         self.calls = torch.tensor(0)
@@ -36,6 +31,11 @@
 # %% 03.2: given [6, 4]
 # - x.detach().abs().max()
 # + x.abs().max()
+
+
+# %% 03.2: given [6, 4]
+# - torch.zeros(())
+# + torch.ones(())
 
 
 # %% 03.2: one graph was asked for
