@@ -121,21 +121,23 @@ def kernels(
     Raises InputError when *fn* raises or cannot be compiled, and ValueError for an
     unknown mode or option.
     """
-    launches, events = _compile(fn, inputs, kwargs, backward, (mode, options, dynamic))
+    launches, events = _compile(fn, inputs, kwargs, backward, mode, options, dynamic)
     return Kernels(tuple(launches), len(breaks_among(events, fn)))
 
 
 def _compile(
     fn: Callable[..., Any],
     inputs: tuple[Any, ...],
-    kwargs: dict[str, Any] | None,
-    backward: bool | None,
-    settings: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    backward: bool | None = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    dynamic: bool | None = None,
 ) -> tuple[list[Kernel], list[_torch.Event]]:
     session.check_callable(fn, (inputs, kwargs))
-    backend = session.inductor(*settings)
+    backend = session.inductor(mode, options, dynamic)
     with session.undisturbed(fn), _torch.trace() as events, lowered() as launches:
-        apart = session.compile_apart(fn, backend=backend, dynamic=settings[2])
+        apart = session.compile_apart(fn, backend=backend, dynamic=dynamic)
         session.call(session.both_ways(apart, backward), inputs, kwargs or {})
     return launches, events
 
@@ -376,20 +378,12 @@ class Code(Result):
 _KERNEL = re.compile(r"^(\w+) = async_compile\.\w+\(.*?r?'''(.*?)'''", re.M | re.S)
 
 
-def output_code(
-    fn: Callable[..., Any],
-    *inputs: Any,
-    kwargs: dict[str, Any] | None = None,
-    backward: bool | None = None,
-    mode: str | None = None,
-    options: dict[str, Any] | None = None,
-    dynamic: bool | None = None,
-) -> Code:
+def output_code(fn: Callable[..., Any], *inputs: Any, **how: Any) -> Code:
     """Return the source that Inductor generates for ``fn(*inputs, **kwargs)``.
 
     Arguments and errors as for `kernels`.  Source: the structured log of the compiler.
     """
-    _, events = _compile(fn, inputs, kwargs, backward, (mode, options, dynamic))
+    _, events = _compile(fn, inputs, **how)
     texts = [e.payload for e in events if e.kind == "inductor_output_code"]
     return Code("\n".join(texts))
 

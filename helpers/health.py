@@ -28,14 +28,12 @@ DOCTOR = f"run `python -m {__package__} doctor` in a terminal; it has the fix"
 _NEEDED = 2 << 30  # bytes of memory, and of disk
 _CGROUP = Path("/sys/fs/cgroup")
 
-# What installs a C++ compiler: the first of these that is on the PATH.
-_INSTALLERS = {
-    "apt": "apt install g++ python3-dev",
-    "dnf": "dnf install gcc-c++ python3-devel",
-    "pacman": "pacman -S gcc",
-    "winget": "winget install Microsoft.VisualStudio.2022.BuildTools, then its C++ "
-    "workload; start Jupyter from the Native Tools prompt",
-}
+_INSTALL = (
+    "Debian, Ubuntu: apt install g++ python3-dev; Fedora: dnf install gcc-c++ "
+    "python3-devel; macOS: xcode-select --install; conda: conda install -c "
+    "conda-forge cxx-compiler; Windows: the C++ workload of Visual Studio's Build "
+    "Tools, and its Native Tools prompt. Or set CXX to one that runs"
+)
 
 
 @dataclass(frozen=True)
@@ -99,13 +97,14 @@ def _look(name: str, check: Callable[[], tuple[str, ...]]) -> Finding:
     except Exception as error:  # torch may be broken in any way
         message = " ".join(str(error).split()[:25])  # a cause may be on line two
         found = f"fails with {type(error).__name__}: {message}"
-        if name == "torch" and name not in sys.modules:
-            return Finding(name, found, "missing", "Nothing runs. make clean setup")
-        if name == "first compile":
-            return Finding(
-                name, found, "missing", "Nothing compiles. See the rows above"
-            )
-        return Finding(name, found, "note", "This could not be looked at")
+        advice = _WITHOUT.get(name, "This could not be looked at")
+        return Finding(name, found, "missing" if name in _WITHOUT else "note", advice)
+
+
+_WITHOUT = {
+    "torch": "Nothing runs. make clean setup",
+    "first compile": "Nothing compiles. See the rows above",
+}
 
 
 def _python() -> tuple[str, ...]:
@@ -152,7 +151,7 @@ def _triton_version() -> tuple[str, ...]:
 def _compiler() -> tuple[str, ...]:
     from . import _torch
 
-    advice = f"torch.compile cannot build kernels for the CPU. {_install()}"
+    advice = f"torch.compile cannot build kernels for the CPU. {_INSTALL}"
     name, _ = _torch.cpp_compiler()
     if name is None:
         return "none that runs", "missing", advice
@@ -162,18 +161,6 @@ def _compiler() -> tuple[str, ...]:
         return f"{Path(name).name}, but no Python.h", "missing", advice
     version = subprocess.check_output([name, "--version"], text=True, timeout=60)
     return (version.splitlines()[0],)
-
-
-def _install() -> str:
-    """Return how a C++ compiler gets onto this machine."""
-    if os.environ.get("CXX"):
-        return "Unset CXX, or set it to a compiler that runs"
-    if os.environ.get("CONDA_PREFIX") == sys.prefix:
-        return "conda install -c conda-forge cxx-compiler"
-    if sys.platform == "darwin":
-        return "xcode-select --install"
-    here = (fix for name, fix in _INSTALLERS.items() if shutil.which(name))
-    return next(here, "Install g++ or clang++, and set CXX to it")
 
 
 def _gpu() -> tuple[str, ...]:

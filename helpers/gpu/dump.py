@@ -28,7 +28,6 @@ from .origins import Origins
 from .templates import Candidate, Candidates, Choosing
 
 with needed_for("Triton code for a GPU that is not here"):
-    from torch._inductor import config as inductor_config
     from torch._inductor.fx_passes import pad_mm
     from torch._inductor.runtime.triton_heuristics import GridExpr
 
@@ -188,8 +187,6 @@ def _undecided(
         yield "block sizes and warps, timed where kernel.configs has several"
         if tuned:
             yield "how far coordinate descent goes on: kernel.neighbours come next"
-    if tuned and any("RSPLIT_SIZE" in k for g in graphs for k in g.kernels.values()):
-        yield "in how many pieces a mix-order reduction leaves its columns"
     products = [name for name in library if "mm" in name or "convolution" in name]
     if products:
         yield "which kernel a library picks for a matrix product or convolution"
@@ -199,7 +196,7 @@ def _undecided(
         shown = " and ".join(sorted(backend.attention))
         yield f"which attention kernel PyTorch prefers; shown is {shown}"
     if backend.options.get("max_autotune"):
-        yield from _unmatched(backend, products, choosing)
+        yield from _unmatched(products, choosing)
     if backend.options.get("triton.cudagraphs"):
         parts = sum(graph.source.count("\ndef partition_") for graph in graphs)
         yield f"whether what runs can be recorded, as {count(parts, 'CUDA graph')}"
@@ -216,24 +213,13 @@ def _undecided(
         yield f"what comes after {backend.stopped}, which needs a GPU to run"
 
 
-def _unmatched(
-    backend: Lowering, products: list[str], choosing: Choosing
-) -> Iterator[str]:
+def _unmatched(products: list[str], choosing: Choosing) -> Iterator[str]:
     """Yield what is open about the candidates for matrix products."""
     if choosing.noted:
         shown = dict.fromkeys(f"the {each.kind} {each.name}" for each in choosing.left)
         yield f"which of dump.candidates is the fastest; shown is {', '.join(shown)}"
         if any(each.kind == "template" for each in choosing.left):
             yield "whether a template with all that is fused to it beats two launches"
-        persistent = inductor_config.triton.enable_persistent_tma_matmul
-        if backend.gpu.capability >= (9, 0) and not persistent:
-            yield (
-                "whether persistent templates are faster, which "
-                "triton.enable_persistent_tma_matmul would add"
-            )
-    elif products and choosing.too_small:
-        few = backend.gpu.multiprocessors
-        yield f"nothing among templates: torch has none for {few} multiprocessors"
     elif products:
         yield "nothing among templates: torch offers none for these products"
 

@@ -31,7 +31,6 @@ with needed_for("the candidates for a matrix product"):
         ExternKernelCaller,
         TritonTemplateCaller,
     )
-    from torch._inductor.utils import is_big_gpu
     from torch._inductor.virtualized import V
 
 
@@ -155,7 +154,6 @@ class Choosing:
         self.noted: list[Candidate] = []
         self.left: list[Candidate] = []  # one for each product
         self.meant: list[Candidate] = []  # those of them that *template* means
-        self.too_small = False  # the GPU, for torch to offer templates on it
 
     @contextlib.contextmanager
     def instead_of_timing(self, gpu: Gpu) -> Iterator[None]:
@@ -169,8 +167,6 @@ class Choosing:
                 choices = preprocess(choices)
             if len(choices) > 1:
                 choices = [self._left(name, choices, inputs, gpu)]
-            else:
-                self.too_small |= not is_big_gpu()
             return select(cache, name, choices, inputs, *rest, **more)
 
         with mock.patch.object(AlgorithmSelectorCache, "__call__", leave_one):
@@ -203,10 +199,9 @@ class Choosing:
     def check(self, gpu: Gpu) -> None:
         """Raise InputError for a candidate that is not there or cannot run on *gpu*."""
         if self.template is not None and not self.noted:
-            small = f": {gpu.title} is too small for them" if self.too_small else ""
             raise InputError(
                 "template= chooses among the candidates of a matrix product in mode "
-                f"'max-autotune', and here are none{small}"
+                f"'max-autotune', and there are none for {gpu.title}"
             )
         if self.template is not None and not self.meant:
             raise InputError(

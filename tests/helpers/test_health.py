@@ -31,7 +31,7 @@ def test_no_compiler_is_told_in_words(tmp_path, monkeypatch, capsys):
         assert main(["doctor"]) == 1
     printed = capsys.readouterr().out
     assert "ready to compile: no, missing: C++ compiler, first c" in printed
-    assert "Unset CXX" in printed
+    assert "set CXX to one that runs" in printed
 
 
 def test_a_torch_that_does_not_import_is_a_row(tmp_path):
@@ -82,17 +82,12 @@ def working_gpu(major):
     }
 
 
-def no_headers(tool):
-    return {
-        "helpers._torch.cpp_compiler": lambda: ("g++", ""),
-        "sysconfig.get_path": {"include": "/none"}.get,
-        "shutil.which": {tool: tool}.get,
-        "sys.platform": "linux",
-    }
-
-
 CACHE, COMPILER = "cache folder", "C++ compiler"
 BROKEN = raises(RuntimeError("one\ntwo"))
+NO_HEADERS = {
+    "helpers._torch.cpp_compiler": lambda: ("g++", ""),
+    "sysconfig.get_path": {"include": "/none"}.get,
+}
 FULL = raises(OSError("cannot write doctor: No space left on device."))
 LITTLE = types.SimpleNamespace(free=1 << 20)
 OLD, OTHER = "make setup PYTHON=python3.11", "2.13 to 2.15. make setup"
@@ -111,8 +106,7 @@ MACHINES = [
     (gpu("550.1", "13.0"), "GPU", "note", "make setup TORCH=cu126"),
     (working_gpu(7), "GPU", "ok", "Tesla, 16 GiB, driver 550.1 "),
     (working_gpu(6), "GPU", "note", "capability 7.0. All works on the CPU"),
-    (no_headers("apt"), COMPILER, "missing", "apt install g++ python3-dev"),
-    (no_headers("none"), COMPILER, "missing", "clang++, and set CXX to it"),
+    (NO_HEADERS, COMPILER, "missing", "set CXX to one that runs"),
     (
         *({"helpers._torch.cpp_compiler": BROKEN}, COMPILER, "note"),
         "fails with RuntimeError: one two This could not be looked at",
@@ -134,8 +128,6 @@ def test_what_is_so_on_a_machine_is_said_in_its_row(
 ):
     for target, value in machine.items():
         monkeypatch.setattr(target, value)
-    for choice in ("CXX", "CONDA_PREFIX"):
-        monkeypatch.delenv(choice, raising=False)
     found = row(name)
     assert found.status == status
     assert f"{found.found} {found.advice}".endswith(last)
