@@ -57,11 +57,6 @@ FAILURES = (
         r"|error sending request|Could not connect|ProxyError",
         "no network: the packages could not be fetched; connect (or set the proxy)",
     ),
-    (
-        r"No matching distribution|No solution found",
-        "a pinned package has no build for this system; there are builds for Linux, "
-        "macOS 14 on Apple silicon and Windows, 64 bit",
-    ),
 )
 # Settings of pip, and where uv reads them: uv does not read pip's files.
 SETTINGS = {
