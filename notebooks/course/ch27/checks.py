@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 
 from course.backend import CountingBackend
-from course.exercises import exercise, fresh
+from course.exercises import exercise, fresh, same
 from course.words import unlogged
 from helpers.capture import Watch
 
@@ -29,8 +29,8 @@ def _ask(compiled, n):
 @exercise(
     "27.1",
     hints=(
-        "The gradient mode belongs to the thread, and is guarded; so is whether x was "
-        "made in inference mode. Which length always gets a version of its own?",
+        "The gradient mode belongs to the thread, and is guarded. Which length always "
+        "gets its own version?",
         "Enter torch.inference_mode() yourself. Call with one row first where 1 is a "
         "length, and then with two of the others: the second makes the size dynamic.",
         "others = [n for n in lengths if n > 1][:2]. with torch.inference_mode(): for "
@@ -63,7 +63,9 @@ def _left_by(warm, lengths):
                 return f"{where} still compile, because {why}"
             if len(backend.ran) == ran:
                 return f"{where} run no compiled graph"
-    return None if spent <= 3 else f"it compiles {spent} times, and 3 are enough"
+    most = min(3, len(lengths))
+    wanted = f"and {most} would be enough for the lengths {lengths}"
+    return None if spent <= most else f"it compiles {spent} times, {wanted}"
 
 
 # --- 27.2 ----------------------------------------------------------------------
@@ -71,6 +73,10 @@ def _left_by(warm, lengths):
 
 def _infinite(series):
     return series.square().mean(0) / 0.0
+
+
+def _largest(series):
+    return series.amax(0)
 
 
 def _served(model, rows, backend):
@@ -86,19 +92,18 @@ def _eager_for_one(compiled, model):
     return lambda x: (compiled(x), compiled(x))[1] if len(x) > 1 else model(x)
 
 
-def _off(graph, inputs):
-    return lambda *given: tuple(y - 0.0002 for y in graph(*given))
+def _off(by):
+    return lambda graph, inputs: lambda *given: tuple(y - by for y in graph(*given))
 
 
 def _not_a_number(graph, inputs):
     return lambda *given: tuple(y * float("nan") for y in graph(*given))
 
 
-def _off_at_five(graph, inputs):
+def _turned_at_five(graph, inputs):  # same mean, norm and largest number
     def run(*given):
-        rows = next(len(x) for x in given if isinstance(x, torch.Tensor))
-        off = 0.01 * (rows == 5) * torch.linspace(-1, 1, 8)  # its mean is 0
-        return tuple(y + off for y in graph(*given))
+        five = any(len(x) == 5 for x in given if isinstance(x, torch.Tensor))
+        return tuple(y.flip(0) if five else y for y in graph(*given))
 
     return run
 
@@ -112,16 +117,17 @@ def _raises_at_twelve(graph, inputs):  # the last sample
     return run
 
 
-CASES = {  # what it is: the lengths of its warm-up, its backend, may it serve?
-    "a good model": ((1, 5, 6), "eager", True),
-    "a good model under eager_on_recompile": ((1, 5, 6), "eager", True),
-    "a warm-up that forgot a length": ((5, 6), "eager", False),
-    "a model that is 0.0002 too low": ((1, 5, 6), _off, False),
-    "a model that is off by 0.01 for five rows": ((1, 5, 6), _off_at_five, False),
-    "a model whose answers are NaN": ((1, 5, 6), _not_a_number, False),
-    "a model that raises": ((1, 6, 7), _raises_at_twelve, False),
-    "a model whose answers are infinite, in eager too,": ((1, 5, 6), "eager", False),
-    "a model that is eager for one row": ((5, 6), "eager", False),
+CASES = {  # what it is: the model, lengths of its warm-up, its backend, may it serve?
+    "a good model": (_mean, (1, 5, 6), "eager", True),
+    "a good model under eager_on_recompile": (_largest, (1, 5, 6), "eager", True),
+    "a good model that is 0.00005 too low": (_mean, (1, 5, 6), _off(0.00005), True),
+    "a warm-up that forgot a length": (_mean, (5, 6), "eager", False),
+    "a model that is 0.0002 too low": (_mean, (1, 5, 6), _off(0.0002), False),
+    "a model that is wrong for five rows": (_mean, (1, 5, 6), _turned_at_five, False),
+    "a model whose answers are NaN": (_mean, (1, 5, 6), _not_a_number, False),
+    "a model that raises": (_mean, (1, 6, 7), _raises_at_twelve, False),
+    "a model that is infinite, in eager too,": (_infinite, (1, 5, 6), "eager", False),
+    "a model that is eager for one row": (_mean, (5, 6), "eager", False),
 }
 
 
@@ -144,20 +150,22 @@ def ready_or_not(ready):
     from torch._dynamo import eval_frame
 
     samples = [_rows(n) for n in (5, 1, 12)]
-    for what, (rows, inner, good) in CASES.items():
+    grad = torch.is_grad_enabled()
+    for what, (function, rows, inner, good) in CASES.items():
         torch.compiler.reset()
-        function = _infinite if "infinite" in what else _mean
         model, backend = fresh(function), CountingBackend(inner)
         own = "eager_on_recompile" if "recompile" in what else "default"
         compiled = _served(model, rows, backend)
         if "eager for one" in what:
             compiled = _eager_for_one(compiled, model)
-        with torch.compiler.set_stance(own), unlogged():
+        with torch.compiler.set_stance(own), torch.set_grad_enabled(grad), unlogged():
             answer = ready(compiled, model, samples, backend.ran.__len__)
-            stance = eval_frame._stance.stance
-        if answer is not good:
+            stance, leaves = eval_frame._stance.stance, torch.is_grad_enabled()
+        if not same(answer, good):
             wanted = "pass" if good else "be stopped"
             return f"{what} should {wanted}, and your gate says {answer!r}"
         if stance != own:
             return f"after {what}, the stance is {stance}, and it was {own}"
+        if leaves != grad:
+            return f"after {what}, gradients are {'on' if leaves else 'off'}"
     return None

@@ -6,6 +6,7 @@ from course.exercises import exercise
 
 # --- 30.1 ----------------------------------------------------------------------
 
+CEILINGS = ("arithmetic", "bandwidth", "memory")
 NAMES = ("parameters", "tokens", "seconds", "chip", "dtype", "trains")
 ROWS = (  # near to each ceiling from both sides, and what is broken
     ((8.03e9, 300, 0.048, "a100", "bfloat16", True), {"bandwidth"}),
@@ -21,6 +22,9 @@ ROWS = (  # near to each ceiling from both sides, and what is broken
     ((1e9, 100_000, 0.5, "a100", "bfloat16", False), {"arithmetic"}),
     ((8.03e9, 1, 1.0, "a100", "float32", False), set()),
     ((24e9, 1, 60.0, "a100", "float32", False), {"memory"}),
+    ((5e9, 1, 1 / 150, "rtx4090", "bfloat16", False), {"bandwidth"}),
+    ((14e9, 1, 1 / 20, "rtx4090", "bfloat16", False), {"memory"}),
+    ((14e9, 1e6, 1 / 50, "rtx4090", "bfloat16", False), {*CEILINGS}),
 )
 
 

@@ -20,3 +20,8 @@
 # %% 30.1: not refused, though it breaks its memory
 # -         memory=arrays * array,
 # +         memory=arrays * array if row.trains else None,
+
+
+# %% 30.1: not refused, though it breaks its bandwidth, memory
+# - ).broken
+# + ).broken[:1]
