@@ -11,16 +11,18 @@ WANTED = ["warm-up", "record, copies [4]"] + ["replay, copies [4]"] * 4
 
 
 class _Watched(Recorder):
-    """A recorder that knows which tensors the newest call of a graph was given."""
+    """A recorder that knows what the newest call of a graph was given, and made."""
 
-    given = ()
+    given = made = ()
 
     def _wrap(self, graph, inputs, **how):
         run = super()._wrap(graph, inputs, **how)
 
         def watched(values):
             self.given = [x for x in values if isinstance(x, torch.Tensor)]
-            return run(values)
+            results = run(values)
+            self.made = [x.clone() for x in (*self.given, *results)]
+            return results
 
         watched._boxed_call = True
         return watched
@@ -45,14 +47,18 @@ def running_total(answer):
     recorder = _Watched()
     compile_ = partial(torch.compile, backend=recorder)
     total, x = answer(compile_), torch.arange(4.0)
-    results = [total(x.clone()) for _ in WANTED]
+    inputs = [x.clone() for _ in WANTED]
+    results = [total(each) for each in inputs]
     held = [given for given in recorder.given if torch.equal(given, 6 * x)]
-    if recorder.did != WANTED or not held:
+    inside = any(torch.equal(made, 6 * x) for made in recorder.made)
+    if recorder.did != WANTED or not held or not inside:
         did = "; ".join(recorder.did) or "nothing that compile_ has compiled"
         return (
             f"six calls ran: {did}. Asked for: {'; '.join(WANTED)}, with the sum in a "
-            "tensor that the compiled function is given"
+            "tensor that the compiled function is given, and made inside"
         )
+    if not all(torch.equal(each, x) for each in inputs):
+        return "the caller's x is another one after the call"
     for n, result in enumerate(results):
         try:
             right = torch.equal(result + 0, (n + 1) * x)
