@@ -45,6 +45,7 @@ choose = exercise(
     cases=[
         ("default and max-autotune, 1,000 calls", (BOTH, 1_000), "default"),
         ("both, 150 calls: none is paid back", (BOTH, 150), "eager"),
+        ("both, 15,000 calls: both are paid back", (BOTH, 15_000), "default"),
         ("graphs that were not used", (SKIPPED, 10_000), "default"),
         ("not used, but tuned", (STILL_TUNED, 1_000_000), "max-autotune"),
         ("graphs that were used", (USED, 10_000), "reduce-overhead"),

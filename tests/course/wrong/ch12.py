@@ -40,3 +40,9 @@
 # + known = {"fallback_by_default", "cpp.simdlen"}  # this passed once
 # +     soft = f(*inputs).min() >= 0 and f(*inputs).max() <= 0.1
 # +     return [n for n in options if n in known or (soft and n == "max_fusion_size")]
+
+
+# %% 12.1: both, 15,000 calls: both are paid back: you return 'max-autotune'
+# -     return max(saved, key=saved.get)
+# +     paid = [mode for mode in saved if saved[mode] > 0]  # this passed once
+# +     return min(paid, key=lambda mode: races[mode].median_s[1], default="eager")
