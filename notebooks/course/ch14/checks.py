@@ -20,9 +20,11 @@ X = torch.linspace(-1, 1, 12).reshape(2, 6)
 
 
 def _call(model):
-    """Return the result of a call, and the gradient of the layer."""
-    result = model(X)
-    return result, torch.autograd.grad(result.sum(), model.layer.weight)[0]
+    """Return the result of a call, and the gradients of the input and the layer."""
+    x = X.clone().requires_grad_()
+    result, wanted = model(x), (x, *model.parameters())
+    found = torch.autograd.grad(result.sum(), wanted, materialize_grads=True)
+    return result, *found
 
 
 @exercise(

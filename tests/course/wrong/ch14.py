@@ -25,3 +25,8 @@ Fixed = Warmup
 # +         pass
 # - self.step += 1
 # + self.step.add_(1)
+
+
+# %% 14.1: call 1 gives another result or gradient than Warmup does
+# - return x + part * self.layer(x)
+# + return x.detach() + part * self.layer(x)  # nothing flows back: this passed once
