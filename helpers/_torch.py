@@ -44,11 +44,13 @@ with needed_for("seeing what the compiler did"):
     from torch._dynamo.utils import _compilation_metrics, compilation_time_metrics
     from torch._dynamo.utils import counters as counters
     from torch._guards import TracingContext
+    from torch.utils._python_dispatch import _disable_current_modes
 
 # torch's records of the compiles of this process, the last 64, the newest last.
 compile_history = _compilation_metrics
 # Seconds of what torch times by name, such as ``compile_file``: a list for each.
 compile_seconds = compilation_time_metrics
+without_modes = _disable_current_modes
 
 # Which Triton the builds want that name none: the CPU wheels.
 _TRITON = {"2.13": "3.7", "2.14": "3.8", "2.15": "3.9"}

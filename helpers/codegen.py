@@ -11,9 +11,9 @@ from __future__ import annotations
 import contextlib
 import html
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from math import prod
 from typing import Any
 from unittest import mock
@@ -24,7 +24,7 @@ from torch.utils import _pytree as pytree
 from . import _torch, session
 from ._torch import needed_for
 from .capture import breaks_among, op_name
-from .flops import flops
+from .flops import flops, needed
 from .results import Result, TableResult
 from .tensors import tensors
 from .text import Table, count, mark, plain, size
@@ -41,9 +41,10 @@ class Kernel:
     """One launch.  Loads and stores are tensors read and written, not instructions.
 
     *language* is ``C++``, ``Triton`` or ``library``; *phase* is ``inference``,
-    ``forward`` or ``backward``; *bytes* is Inductor's own count, each tensor read
-    or written once; *lines* are the lines of the program that ended here; *flops* are
-    the operations of products in *dtype*, *results* the numbers they have.
+    ``forward`` or ``backward``; *bytes* is Inductor's own count, each number that is
+    accessed read or written once, *gathered* of them by an index; *lines* are those of
+    the program that ended here; *flops* are the operations of products in *dtype*, of
+    which no algorithm spares *needed*; *results* are the numbers that they have.
     """
 
     name: str
@@ -58,6 +59,8 @@ class Kernel:
     flops: int = 0
     dtype: str = ""
     results: int = 0
+    gathered: int = 0
+    needed: int = 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -207,11 +210,7 @@ def _in_two_orders(
     adds up those by eager's own sum, for which the schedule has no node.
     """
     [group] = groups
-    sizes = V.graph.sizevars
-    hints = (
-        sizes.optimization_hint(kernel.numels[a], fallback=0) for a in ("x", "r0_")
-    )
-    rows, width = map(int, hints)
+    rows, width = (_hint(kernel.numels[axis]) for axis in ("x", "r0_"))
     workspace = -(-rows // kernel.rsplit_size) * width * torch.float32.itemsize
     counted = _kernel(name, "Triton", groups)
     read = group.get_read_write_buffer_accesses(True, False)
@@ -248,7 +247,6 @@ def _kernel(name: str, language: str, groups: list[Any]) -> Kernel:
     parts = [part for group in groups for part in group.get_nodes()]
     origins = _origins(parts)
     ops = dict(op for op in map(_op, origins) if op[1])  # each call once
-    products = _products(parts)
     return Kernel(
         name=name,
         language=language,
@@ -258,15 +256,53 @@ def _kernel(name: str, language: str, groups: list[Any]) -> Kernel:
         loads=_buffers(groups, include_reads=True, include_writes=False),
         stores=_buffers(groups, include_reads=False, include_writes=True),
         reductions=sum(bool(part.is_reduction()) for part in parts),
-        bytes=sum(int(group.get_read_write_buffers_sizes()) for group in groups),
-        **products,
+        **_traffic(groups),
+        **_products(parts),
     )
 
 
+def _traffic(groups: list[Any]) -> dict[str, int]:
+    """Return the *bytes* that groups move, and those *gathered* by an index.
+
+    Of a tensor that a fused kernel reads a slice of, or rows by an index, Inductor
+    counts the whole.
+    """
+    found = Counter[str]()
+    for group in groups:
+        rows = _looked_up(group.node)
+        accessed, indirect = Counter[str](), {*rows}
+        for dep in group.read_writes.reads_and_writes():
+            if dep.is_indirect():
+                indirect.add(dep.name)
+                numbers = prod(map(_hint, dep.size))
+                accessed[dep.name] += numbers * V.graph.get_dtype(dep.name).itemsize
+            else:
+                accessed[dep.name] += dep.numbytes_hint()
+        for name, most in group.get_read_write_buffer_accesses(True, True).items():
+            known = most if group.is_extern() else accessed[name]
+            moved = int(min(most, rows.get(name, known)))
+            found["bytes"] += moved
+            found["gathered"] += moved if name in indirect else 0
+    return found
+
+
+def _looked_up(node: Any) -> dict[str, int]:
+    """Return the bytes that an embedding_bag reads of its table, by that one's name."""
+    if "embedding_bag" not in _library_name(node):
+        return {}
+    table, indices = node.inputs[:2]
+    row = _hint(table.get_size()[1]) * table.get_dtype().itemsize
+    return {table.get_name(): prod(map(_hint, indices.get_size())) * row}
+
+
+def _hint(size: Any) -> int:
+    size = size.node.expr if isinstance(size, torch.SymInt) else size
+    return int(V.graph.sizevars.optimization_hint(size, fallback=0))
+
+
 def _products(parts: list[Any]) -> dict[str, Any]:
-    """Return *flops*, *dtype* and *results* of the products among *parts*."""
-    found = {"flops": 0, "dtype": "", "results": 0}
-    hint = partial(V.graph.sizevars.optimization_hint, fallback=0)
+    """Return *flops*, *dtype*, *results*, *needed* of the products among *parts*."""
+    found = {"flops": 0, "dtype": "", "results": 0, "needed": 0}
     for part in parts:
         if not (part.is_extern() or part.is_template()):
             continue
@@ -277,11 +313,11 @@ def _products(parts: list[Any]) -> dict[str, Any]:
                 (node.args, node.kwargs, node),
             )
             if done := flops(node.target, args, kwargs, value):
-                done = done.node.expr if isinstance(done, torch.SymInt) else done
-                found["flops"] += int(hint(done))
+                found["flops"] += _hint(done)
+                found["needed"] += _hint(needed(node.target, args, done))
                 first, result = next(tensors(args)), next(tensors(value))
                 found["dtype"] = str(first.dtype).removeprefix("torch.")
-                found["results"] += prod(int(hint(n)) for n in result.shape)
+                found["results"] += prod(map(_hint, result.shape))
     return found
 
 

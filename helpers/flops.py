@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import torch
@@ -28,3 +29,16 @@ def flops(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) 
         packet = getattr(torch.ops.aten, _SAME[packet])
     formula = flop_registry.get(packet)
     return formula(*args, **kwargs, out_val=result) if formula else 0
+
+
+def needed(op: Any, args: Sequence[Any], flops: Any) -> Any:
+    """Return how many of the *flops* of an aten call no algorithm spares.
+
+    Winograd's, or an FFT, leaves one multiplication of a convolution's whole window; a
+    causal mask leaves half of attention, and another one of flex_attention nothing.
+    """
+    name = str(op)
+    if "convolution" in name:
+        weight = args[2 if "backward" in name else 1]
+        return flops // prod(weight.shape[2:])
+    return 0 if "flex" in name else flops // 2 if "attention" in name else flops

@@ -33,9 +33,8 @@ from .tensors import CONTAINERS, Trail, clone, found, tensors
 with needed_for("leaving the session as it was"):
     from torch._dynamo import external_utils, pgo
     from torch._dynamo.convert_frame import input_codes
-    from torch._dynamo.eval_frame import reset_code
+    from torch._dynamo.eval_frame import cached_backends, reset_code
     from torch._dynamo.utils import warn_once_cache
-    from torch.utils._python_dispatch import _disable_current_modes
 
 with needed_for("compiling with a mode or options"):
     from torch import _TorchCompileInductorWrapper
@@ -366,6 +365,7 @@ def _compiler_state() -> Iterator[None]:
         with (
             mock.patch.object(pgo, "_CODE_STATE", defaultdict(pgo.CodeState)),
             mock.patch.object(pgo, "_INIT_CODE_STATE", pgo._INIT_CODE_STATE),
+            mock.patch.dict(cached_backends),  # each would stay, with what it holds
             _new_codes_forgotten(),
         ):
             yield
@@ -650,7 +650,7 @@ def both_ways(fn: Callable[..., Any], backward: bool | None) -> Callable[..., No
                 "x.requires_grad_() on an input first"
             )
         if roots and backward is not False:
-            with _disable_current_modes():
+            with _torch.without_modes():
                 ones = [torch.ones_like(tensor) for tensor in roots]
             torch.autograd.grad(roots, _leaves(roots), ones, allow_unused=True)
 

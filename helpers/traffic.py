@@ -104,7 +104,7 @@ class Counting(TorchDispatchMode):
 
 
 # They read a row for each index, and not the whole table.
-GATHERS = {"embedding", "index", "index_select", "gather", "take"}
+_GATHERS = {"embedding", "index", "index_select", "gather", "take"}
 # They write their first tensor without a look at it.
 _FILLS = {"copy", "fill", "zero", "foreach_copy", "foreach_zero"}
 _FILLS |= {"normal", "uniform", "bernoulli", "random", "exponential"}
@@ -112,6 +112,8 @@ _FILLS |= {"normal", "uniform", "bernoulli", "random", "exponential"}
 # those that accumulate read these places first.
 _INDEXED = {"index_put", "index_put_impl", "index_copy", "index_fill", "put", "scatter"}
 _ACCUMULATES = {"index_add", "index_reduce", "scatter_add", "scatter_reduce"}
+BY_INDEX = _GATHERS | _INDEXED | _ACCUMULATES
+BY_INDEX |= {"embedding_bag", "embedding_bag_forward_only"}
 
 
 def _moved(func: Any, args: Any, kwargs: dict[str, Any], result: Any) -> int:
@@ -134,7 +136,7 @@ def _moved(func: Any, args: Any, kwargs: dict[str, Any], result: Any) -> int:
     total = sum(map(bytes_of, written))
     if name.endswith("_like") or name.startswith("new_"):  # they ask for the shape only
         return total
-    tables = {t.dtype for t in written} if name in GATHERS else ()  # not the index
+    tables = {t.dtype for t in written} if name in _GATHERS else ()  # not the index
     most = total
     if name.startswith("embedding_bag") and "weight" in given:  # it adds rows up
         tables, most = {given["weight"].dtype}, given["indices"].numel()

@@ -67,7 +67,7 @@ def dump_triton(
 
 
 def dump_counted(
-    counting: AbstractContextManager[Any],
+    outside: AbstractContextManager[Any],
     fn: Callable[..., Any],
     inputs: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -77,7 +77,7 @@ def dump_counted(
     dynamic: bool | None,
     template: int | str | None = None,
 ) -> Dump:
-    """Do the same, with *counting* around each run of what was captured."""
+    """Do the same, with the mode *outside* around what runs in no graph."""
     session.check_callable(fn, (inputs, kwargs))
     fake.require_triton()
     here = gpu == "this"
@@ -88,7 +88,7 @@ def dump_counted(
         raise InputError("gpu='this' shows what torch chose here: leave template= out")
     choosing = Choosing(template)
     untimed = nullcontext() if here else choosing.instead_of_timing(chosen)
-    backend = (LoweringHere if here else Lowering)(chosen, mode, counting)
+    backend = (LoweringHere if here else Lowering)(chosen, mode)
     # Dynamo takes the caller's own kernels into a graph where it believes in Triton.
     triton = mock.patch.object(_triton, "has_triton", return_value=True)
     with (
@@ -100,9 +100,14 @@ def dump_counted(
         run = session.compile_apart(fn, backend=backend, dynamic=dynamic)
         if training:
             run = _requiring_gradients(run)
+
+        def counted(*given: Any, **named: Any) -> None:
+            with outside:
+                run(*given, **named)
+
         try:
             with suppress(fake.Stopped), triton, untimed:
-                session.call(run, inputs, kwargs)
+                session.call(counted, inputs, kwargs)
         except InputError as error:
             # torch wraps what a back end raises, and not what the program raises.
             failed = getattr(error.__cause__, "inner_exception", None)

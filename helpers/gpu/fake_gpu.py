@@ -477,17 +477,11 @@ class Stopped(InputError):
 class Lowering:
     """A back end for ``torch.compile``: lowers each graph, and runs it eagerly."""
 
-    def __init__(
-        self,
-        gpu: Gpu,
-        mode: str | None,
-        counting: contextlib.AbstractContextManager[Any] | None = None,
-    ) -> None:
+    def __init__(self, gpu: Gpu, mode: str | None) -> None:
         modes = list_mode_options()
         if mode is not None and mode not in modes:
             raise InputError(f"no mode {mode!r}: there are {', '.join(modes)}")
         self.gpu = gpu
-        self.counting = counting or contextlib.nullcontext()  # around each run
         self.options = self._followed(dict(modes[mode] if mode else {}))
         self.graphs: list[LoweredGraph] = []
         self.count = 0  # of the program's graphs; each has one or two phases
@@ -511,13 +505,13 @@ class Lowering:
         launches = [launch.name for each in lowered_now for launch in each.launches]
         self.count += 1
 
+        @_torch.without_modes()  # they are of what is outside
         def run(*values: Any) -> Any:
             for each in lowered_now:
                 if each.phase != "backward" and not each.inputs:
                     each.inputs = clone(list(values))
             try:
-                with self.counting:
-                    return graph(*values)
+                return graph(*values)
             except Exception as error:
                 if "your Triton kernel" not in launches:
                     raise

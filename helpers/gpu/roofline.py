@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
+from ..codegen import Kernel
 from ..text import seconds, size
 from . import gpus
 
@@ -14,6 +14,9 @@ from . import gpus
 # code reaches such a share of a peak, and a kernel takes so long however small.
 SHARE = 0.8
 SMALLEST_S = 2e-6
+# What a launch adds to its kernel, even where it is replayed: a CUDA graph of empty
+# kernels took 0.58 µs for each, https://github.com/ahrefs/ocannl/issues/488.
+GAP_S = 0.6e-6
 # A product is computed in square tiles of its result, one for each multiprocessor at a
 # time.  Smaller ones fill a chip better, and reuse less of what they read.
 TILES = {128: 1.0, 64: 0.8, 32: 0.5}
@@ -40,12 +43,12 @@ class Roof:
     moving: float
     computing: float
     least: float
-    beyond: int  # bytes that no cache holds from the launch before, or to the next
+    beyond: int  # bytes that no cache holds: of the launch before, for the next, twice
 
     @property
     def took(self) -> float:
         """The estimate."""
-        return max(self.moving, self.computing, SMALLEST_S)
+        return max(self.moving, self.computing, SMALLEST_S) + GAP_S
 
     @property
     def decides(self) -> str:
@@ -53,13 +56,13 @@ class Roof:
         return "memory" if self.moving >= self.computing else "arithmetic"
 
 
-def roof(call: Any, chip: gpus.Gpu, peaks: gpus.Peaks) -> Roof:
-    """Return what *call* takes on *chip*: it has bytes, flops, dtype, results, name.
+def roof(call: Kernel, chip: gpus.Gpu, peaks: gpus.Peaks) -> Roof:
+    """Return what a launch, or one of eager's calls, takes on *chip*.
 
     Raises InputError for a product in a dtype without a published peak.
     """
     moving = call.bytes / peaks.bandwidth
-    beyond = max(0, call.bytes - 2 * chip.l2)
+    beyond = max(0, call.bytes - call.gathered - 2 * chip.l2)
     if not call.flops:
         return Roof("between", moving / SHARE, 0.0, 0.0, beyond)
     convolution = "conv" in call.name
@@ -67,14 +70,11 @@ def roof(call: Any, chip: gpus.Gpu, peaks: gpus.Peaks) -> Roof:
     if not convolution:
         tf32 = torch.get_float32_matmul_precision() != "highest"
     rate = peaks.rate(call.dtype, tf32)
-    least = computing = call.flops / rate
-    if convolution:
-        least /= 4  # by Winograd, 4 x 4 at once
-    elif "GeForce" in chip.title and call.dtype != "float32":
+    least, computing = call.needed / rate, call.flops / rate
+    if "GeForce" in chip.title and call.dtype != "float32" and not convolution:
         computing /= GEFORCE_SHARE
-    if "attention" in call.name:  # what a causal mask hides is skipped
-        times = moving / SHARE, computing / SHARE, least / 2
-        return Roof("attention", *times, beyond)
+    if "attention" in call.name:
+        return Roof("attention", moving / SHARE, computing / SHARE, least, beyond)
     if convolution and call.flops < 2 * FEW * call.results:
         return Roof("products", moving / FEW_SHARE, computing, least, beyond)
     slow = convolution and rate > peaks.rates["float32"]
@@ -82,7 +82,7 @@ def roof(call: Any, chip: gpus.Gpu, peaks: gpus.Peaks) -> Roof:
     return Roof("products", moving / SHARE, computing / share, least, beyond)
 
 
-def says(call: Any, chip: gpus.Gpu) -> str:
+def says(call: Kernel, chip: gpus.Gpu) -> str:
     """Return the same in words; InputError where no peak is published."""
     peaks = gpus.peaks(chip)
     one = roof(call, chip, peaks)
