@@ -75,22 +75,29 @@ def repaired(answer):
 
 def _aside(answer):
     """Say what is wrong with the history, infinity or NaN; None: nothing."""
-    history, wanted = [0.5], []
-    logits = LOGITS[0].clone().requires_grad_()
-    answer(logits, 0.7, history), _sampled(logits, 0.7, wanted)
-    if history[:1] != [0.5] or len(history) != 2:
-        return "history must grow by one number, and keep those that it has"
-    if getattr(history[1], "requires_grad", False):
-        return (
-            "history must grow by a number that requires no gradient: with one, the "
-            "list keeps the graph of each step alive"
-        )
-    number = torch.as_tensor(history[1], dtype=torch.float32)
-    if not near(number, torch.tensor(wanted[0])):
-        return "history grows by another number than sampled's"
+    for logits in LOGITS:
+        history, wanted = [0.5], []
+        answer(logits.clone().requires_grad_(), 0.7, history)
+        _sampled(logits, 0.7, wanted)
+        if history[:1] != [0.5] or len(history) != 2:
+            return "history must grow by one number, and keep those that it has"
+        if getattr(history[1], "requires_grad", False):
+            return (
+                "history must grow by a number that requires no gradient: with one, "
+                "the list keeps the graph of each step alive"
+            )
+        number = torch.as_tensor(history[1], dtype=torch.float32)
+        if not near(number, torch.tensor(wanted[0])):
+            return (
+                f"history grows by {number.tolist():.4g}, and sampled's by "
+                f"{wanted[0]:.4g}, given {[round(x, 2) for x in logits.tolist()]}"
+            )
     odd = torch.tensor([torch.inf, -torch.inf] + [0.0] * 10)
     answer(odd, 1.0, [])  # raises nothing
-    with contextlib.suppress(Exception):
-        answer(torch.tensor([0.0, torch.nan] + [1.0] * 10), 1.0, [])
-        return "logits with a NaN in them raise no error"
+    for place in range(12):
+        with contextlib.suppress(Exception):
+            answer(
+                torch.ones(12).index_fill(0, torch.tensor(place), torch.nan), 1.0, []
+            )
+            return f"logits with a NaN at [{place}] raise no error"
     return None

@@ -4,7 +4,7 @@
 # +         raise ValueError("the model has diverged")
 
 
-# %% 05.1: logits with a NaN in them raise no error
+# %% 05.1: logits with a NaN at [0] raise no error
 # - assert (~torch.isnan(logits)).all(), "the model has diverged"
 
 
@@ -18,7 +18,7 @@
 # + entropy
 
 
-# %% 05.1: history grows by another number
+# %% 05.1: history grows by 0, and sampled's by
 # - entropy.detach()
 # + entropy.detach() * 0
 
@@ -51,7 +51,7 @@
 # + ~torch.isnan(logits.sum())
 
 
-# %% 05.1: logits with a NaN in them raise no error
+# %% 05.1: logits with a NaN at [0] raise no error
 # -     assert (~torch.isnan(logits)).all(), "the model has diverged"
 # +     if not torch.compiler.is_compiling() and torch.isnan(logits).any():
 # +         raise ValueError("the model has diverged")
@@ -76,3 +76,13 @@
 # %% 05.1: given [12], output[1] is
 # - entropy > 1, three
 # + entropy > 1.5, three
+
+
+# %% 05.1: logits with a NaN at [0] raise no error
+# - (~torch.isnan(logits)).all()
+# + logits[1] == logits[1]
+
+
+# %% 05.1: history grows by
+# - entropy.detach()
+# + torch.special.entr(probs).sum().detach()
