@@ -12,6 +12,7 @@ import inspect
 import io
 import itertools
 import math
+import random
 import sys
 import traceback
 import types
@@ -77,7 +78,8 @@ class Declared:
 
     def check(self, answer: Any) -> str | None:
         """Return None for a pass, or the first thing that is wrong with *answer*."""
-        for what, call, wanted in self.cases:
+        again = random.sample(self.cases, len(self.cases))  # for who counts the calls
+        for what, call, wanted in (*self.cases, *again):
             given = answer(*_copied(call))
             no_count = type(wanted) is int and isinstance(given, float)  # 18.0 stages
             if no_count or not same(given, wanted):
