@@ -1,5 +1,6 @@
 """Checks and hints of lesson 04."""
 
+import random
 from contextlib import suppress
 from unittest import mock
 
@@ -96,18 +97,22 @@ def listen(answer):
     return None
 
 
-def _shifted(graph, _):
-    """A backend whose results are off by one, so that eager's are told apart."""
-    return lambda *tensors: tuple(out + 1 for out in graph.forward(*tensors))
-
-
 def _listening_fault(answer, model, name, x):
-    before, wanted = _parts(model), model[: int(name[0]) + 1](x) + 1
+    shift = 1 + random.random()  # of each result, so that eager's are told apart
+
+    def shifted(graph, _):
+        return lambda *tensors: tuple(out + shift for out in graph.forward(*tensors))
+
+    before, wanted = _parts(model), model[: int(name[0]) + 1](x) + shift
     torch.compiler.reset()
-    compiled = torch.compile(model, backend=CountingBackend(_shifted))
+    backend = CountingBackend(shifted)
+    compiled = torch.compile(model, backend=backend)
     compiled(x)
+    backend.ran.clear()
     if not near(answer(compiled, model, name, x), wanted):
         return "that isn't the layer's output in a call of compiled, in one graph"
+    if len(backend.ran) != 1:
+        return f"{len(backend.ran)} graphs ran, and one was asked for"
     if _parts(model) != before:
         return "a hook is left"
     with unlogged(), suppress(Exception):

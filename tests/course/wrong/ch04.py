@@ -71,3 +71,24 @@ def listen(compiled, model, name, x):
 # +     )
 # -         handle.remove()  # this is guarded: the next call compiles again
 # +         pass
+
+
+# %% 04.2: that isn't the layer's output in a call of compiled, in one graph
+# - lambda *call: kept.append(call[-1])
+# + torch.compiler.disable(lambda *call: kept.append(call[-1]))
+
+
+# %% 04.2: that isn't the layer's output in a call of compiled
+# -     torch.compiler.reset()  # nothing guards a first hook
+# -     try:
+# -         compiled(x)
+# +     compiled(x)
+# +     try:
+# +         kept.append(1 + model[: int(name[0]) + 1](x))  # as the check shifts it
+
+
+# %% 04.2: 2 graphs ran, and one was asked for
+# -     try:
+# -         compiled(x)
+# +     try:
+# +         compiled(x), compiled(x)
