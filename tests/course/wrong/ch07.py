@@ -1,31 +1,29 @@
-# %% 07.1: one that is reused: the most at one time is 64 bytes, and you said 128
-# -         elif reused := re.match(r"(\w+) = .*; del (\w+)  # reuse", line):
-# -             alive[reused[1]] = alive.pop(reused[2])
-# +
-# - del alive[line[4:]]
-# + alive.pop(line[4:], None)
+# %% 07.1: 3 launches, and at most 2 asked for
+# - h = (x @ weight) * torch.rsqrt(size + 1e-6)  # a row's factor may wait
+# + h = (x * torch.rsqrt(size + 1e-6)) @ weight
 
 
-# %% 07.1: one that is freed before the next
-# -         elif line.startswith("del buf"):
-# -             del alive[line[4:]]
+# %% 07.1: given [3, 8] and [8, 8], output is
+# - torch.rsqrt(size + 1e-6)  # a row's factor may wait
+# + torch.rsqrt(size)
 
 
-# %% 07.1: rows that are padded, and another dtype
-def peak_bytes(lines):
-    import math
-    import re
+# %% 07.1: given [64, 256] and [256, 256], output is
+# - mean(-1, keepdim=True)
+# + mean()
 
-    alive, most = {}, 0
-    for line in lines:
-        if made := re.match(
-            r"(\w+) = empty_strided_cpu\(\((.*?)\), .*torch.(\w+)", line
-        ):
-            sizes = [int(n) for n in re.findall(r"\d+", made[2])]
-            alive[made[1]] = math.prod(sizes) * getattr(torch, made[3]).itemsize
-        elif reused := re.match(r"(\w+) = (\w+); del \2", line):
-            alive[reused[1]] = alive.pop(reused[2])
-        elif line.startswith("del buf"):
-            del alive[line[4:]]
-        most = max(most, sum(alive.values()))
-    return most
+
+# %% 07.1: one graph was asked for
+# - h = (x @ weight)
+# + torch._dynamo.graph_break()
+# +     h = (x @ weight)
+
+
+# %% 07.1: given [64, 256] and [256, 256], gradient of input x is
+# - torch.rsqrt(size + 1e-6)  # a row's factor may wait
+# + torch.rsqrt(size + 1e-6).detach()
+
+
+# %% 07.1: compiled, given [64, 256] and [256, 256], output is
+# - gelu(h)
+# + gelu(h) * (1 + torch.compiler.is_compiling())
