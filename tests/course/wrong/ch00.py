@@ -46,3 +46,8 @@
 # %% 00.1: one whose small numbers are off, compiled: you return True
 # - torch.allclose(compiled, eager, rtol=1e-4, atol=1e-5)
 # + bool((compiled - eager).abs().max() <= 1e-4 * eager.abs().max())
+
+
+# %% 00.1: raised TypeError: rounded() missing 1 required positional argument
+# - model(*inputs), torch.compile(model)(*inputs)
+# + model(inputs[0]), torch.compile(model)(inputs[0])
