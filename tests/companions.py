@@ -43,12 +43,12 @@ LESSONS = {
 # The minutes of the whole route, and its steps: a lesson, a lesson with an exercise, a
 # break of minutes.  What they do not take is left for polls and questions.
 ROUTES = {
-    "2 hours": (120, "00 01.1 +5 03 04 05.1 14"),
-    "half a day": (240, "00 01.1 03.1 +10 04 05.1 14.1 15 +10 18 25 28.1"),
+    "2 hours": (120, "00 01.1 +10 03 04 05.1 14"),
+    "half a day": (240, "00.1 01.1 03.1 +10 04 05.1 14.1 15 +10 18 25 28.1"),
     "a day": (
         420,
         "00.1 01.1 02.1 +15 03 04.1 05.1 14.1 15.1 +15 "
-        "06 07.1 10.1 12.1 +15 18.1 25.1 28.1",
+        "06.1 07.1 10.1 12.1 +15 18.1 25.1 28.1",
     ),
     "practice": (180, "19 20.1 21.1 +10 22.1 16.1 +8 26.1"),
     "real models": (180, "27.1 29.1 30.1 +15 17.1 08 +10 23.1"),
