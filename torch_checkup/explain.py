@@ -32,10 +32,11 @@ _LOGS = (
 _COLOUR = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")
 _INDENT = " \t>|│┃"  # of a quote, a box, a table
 _STAMP = re.compile(
-    rf"(?:[{_INDENT}]|E(?=\s)|\[[^\]\n]+\]:?|\(\w+ pid=\d+\)|[\w.]+: (?=\[[A-Z]+\])"
-    r"|(?:ERROR|WARNING|INFO|DEBUG) [\d-]+ [\d:.,]+|[VIWE]\d{4} [\d:.]+ .*?\])*"
+    rf"(?:[{_INDENT}]|E(?!\S)|\d+%\|[^\]]*\]|\[[^\]\n]+\]:?|\(\w+ pid=\d+\)"
+    r"|[\w.]+: (?=\[[A-Z]+\])|(?:ERROR|WARNING|INFO|DEBUG) [\d-]+ [\d:.,]+"
+    r"|[VIWE]\d{4} [\d:.]+ .*?\])*"
 )
-"""What logs put before each line: ranks, dates, processes, torch's own stamp."""
+"""What logs put before each line: bars, ranks, dates, processes, torch's stamp."""
 _BEGINS = re.compile(
     r"(?m)^.*(?:Traceback \(most recent call last\):|Graph break in user code at )"
 )

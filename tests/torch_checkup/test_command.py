@@ -16,9 +16,6 @@ from torch_checkup.report import Checkup, Part
 
 RESULT = result(breaks=0)
 
-# --- what it takes ------------------------------------------------------------------
-
-
 GIVEN = "--only capture,,silent --train --gpu a100 --budget 1.5 --timeout 9"
 GIVEN += " --memory 0.5 --repro here"
 
@@ -34,12 +31,6 @@ def test_each_option_is_one_of_the_function(monkeypatch):
     assert asked == [given]
 
 
-# --- what it says -------------------------------------------------------------------
-
-
-# --- the messages that it explains --------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("log", "status"), [(b"\xff Invalid backend: 'x'", 0), (b"the moon", 1), (b"", 2)]
 )
@@ -50,20 +41,12 @@ def test_the_command_reads_a_log(log, status, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "status"),
-    [
-        ("Invalid backend: 'x'", 0),
-        ("Invalid backend: " + "x" * 5000, 0),
-        ("gone.txt", 2),
-    ],
+    ("words", "status"), [("Invalid backend: " + "x" * 5000, 0), ("gone.txt", 2)]
 )
 def test_the_command_takes_a_message(words, status, capsys):
     assert main(["explain", words]) == status
     if status == 2:
         assert "gone.txt" in capsys.readouterr().err
-
-
-# --- what it is worth to a script: its exit status ----------------------------------
 
 
 @pytest.mark.parametrize(

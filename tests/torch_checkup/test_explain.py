@@ -107,7 +107,7 @@ def test_an_exception_is_read_with_its_causes():
 def test_several_messages_come_in_the_order_of_the_text():
     first, second = (
         "Invalid backend: 'x'",
-        "W1122 10:00:00.1 7 a.py:1] [0/8] torch._dynamo hit config.recompile_limit (8)",
+        "0%| | 0/9 [0<?, ?it/s]W1122 1:0.1 7 a.py:1] [0/8] hit config.recompile_limit",
     )
     known = ["a backend that does not exist", "the recompile limit"]
     assert names(f"{first}\n{second}") == known
@@ -115,7 +115,22 @@ def test_several_messages_come_in_the_order_of_the_text():
     wrapped = f"> {'a' * 60}\n> {'b' * 50}Invalid ba\n> ckend: 'x'"
     assert names(wrapped) == known[:1]
     [meaning] = explain_error(second).meanings
-    assert meaning.line == "torch._dynamo hit config.recompile_limit (8)"
+    assert meaning.line == "hit config.recompile_limit"
+
+
+def test_a_part_of_a_log_is_enough():
+    limit, last = "the recompile limit", "[9/8]    last reason: 9/0: L['self']."
+    assert names(f"{last}index == 0") == [limit]
+    assert names(f"{last}key == 'blocks.6'") == [limit, "another text compiles again"]
+    old = "[0/1] Recompiling function f\n[0/1]    triggered by the following:\n- 0/0: "
+    assert names(old) == ["a function compiled with another backend"]
+    asked = "Dynamo does not know how to trace the builtin `<a module>.{}.`".format
+    assert names(asked("datetime.now")) == ["a clock read inside"]
+    assert names(asked("open")) == ["a function that is skipped"]
+    log = (
+        "E  Unsupported: x\nE    Explanation: It\nE    goes on\nE\nE  For more details"
+    )
+    assert "It goes on\n" in explain_error(log).advice
 
 
 def test_a_general_meaning_gives_way_to_a_special_one():
