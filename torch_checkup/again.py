@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch.fx.experimental import _config as shapes
@@ -36,6 +36,10 @@ from .report import Part, shown
 def part(m: Model) -> Part:
     """What compiles again over these inputs?"""
     rounds, names = max(2, 4 // len(m.calls)), blocks(m)
+    try:
+        options.eager_answers(m, [*range(len(m.calls))] * rounds)
+    except Exception:  # its state takes no more calls, as a cache that is full
+        rounds = 1
     with options.kept_settings():
         # What still compiles when half of the time is spent has no end.
         calls = [call for _ in range(rounds) for call in m.calls]
@@ -85,6 +89,8 @@ def _verdict(
         says += f"; left out, as eager raises: {text.count(len(m.fails), 'call')}"
     elif len(m.calls) == 1:
         says += "; one set of inputs was given: give a list of those that come"
+    if rounds == 1:
+        says += "; each call came once, because eager fails when they come again"
     if seen.stopped:
         says += f"; {seen.stopped}"
     return verdict, says
@@ -138,15 +144,6 @@ def _unbacked(m: Model, _: Finding) -> Iterator[Option]:
     yield from options.marked(m, "decorators.mark_unbacked") if sizes & {0, 1} else ()
 
 
-def _dynamic(*_: Any) -> Iterator[Option]:
-    yield Option("torch.compile(model, dynamic=True)", options={"dynamic": True})
-
-
-def _no_duck(*_: Any) -> Iterator[Option]:
-    line = "torch.fx.experimental._config.use_duck_shape = False"
-    yield Option(line, around=lambda: shapes.patch(use_duck_shape=False))
-
-
 def _one_dtype(m: Model, found: Finding) -> Iterator[Option]:
     given = dict(options.named(m, m.calls[0])).get(found.name)
     if isinstance(given, torch.Tensor):
@@ -165,6 +162,11 @@ def _cloned(m: Model, found: Finding) -> Iterator[Option]:
     yield options.changed(m, line, found.name, torch.clone)
 
 
+_DYNAMIC = Option("torch.compile(model, dynamic=True)", options={"dynamic": True})
+_NO_DUCK = Option(
+    "torch.fx.experimental._config.use_duck_shape = False",
+    around=lambda: shapes.patch(use_duck_shape=False),
+)
 [_SCALARS] = options.switches("torch._dynamo.config.capture_scalar_outputs = True")
 _SIZE = r"tensor '(.+?)' size mismatch at index (\d+)"
 _NAME = r"(?:L\['?)?([\w.\[\]']+)"
@@ -185,7 +187,7 @@ KINDS = (  # the first that fits counts; what torch's own hint names is tried, t
     Kind(
         _SIZE,
         "{0} has a different size in dimension {1}",
-        (lambda m, _: options.marked(m), _dynamic, _unbacked),
+        (lambda m, _: options.marked(m), lambda *_: [_DYNAMIC], _unbacked),
         "pad it to a few sizes",
     ),
     Kind(
@@ -229,7 +231,7 @@ KINDS = (  # the first that fits counts; what torch's own hint names is tried, t
     Kind(
         r"(\S+)\.size\(\)\[\d+\] == (\S+)\.size\(\)\[\d+\]",
         "sizes of {0} and {1} were equal by chance in the first call",
-        (_no_duck, lambda m, _: options.marked(m)),
+        (lambda *_: [_NO_DUCK], lambda m, _: options.marked(m)),
     ),
     Kind(
         r"(\S+)\.size\(\)",
@@ -251,7 +253,8 @@ KINDS = (  # the first that fits counts; what torch's own hint names is tried, t
     Kind(
         rf"^{_NAME} == ['\"]",
         "{0} is a different text",
-        untried="put what it chooses among into one tensor, and index that",
+        untried="make what depends on it once, where it is set; what it chooses among "
+        "can be one tensor, indexed by a number in a tensor",
     ),
     Kind(rf"^{_NAME} == (?:True|False|None)", "{0} is a choice"),
     Kind(

@@ -94,10 +94,8 @@ def all_tried(m: Model) -> list[Outcome]:
         for one in _timed(m):
             found.append(one)
             if time.monotonic() - begin > m.order["timeout"] / 2:
-                rest = Outcome(
-                    "the rest", "not tried: --timeout", 0, None, decided=False
-                )
-                found.append(rest)
+                rest = "the rest", "not tried: --timeout"
+                found.append(Outcome(*rest, 0, None, decided=False))
                 break
     return sorted(found, key=lambda t: (not t.helps, -t.gain))
 

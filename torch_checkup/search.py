@@ -491,10 +491,8 @@ class Search:
         lines = [head, *("    " * many + line for line in call)]
         target, how = self.order["target"], (_compile("fn", stage), "fn")
         if m.in_pieces:
-            forced = (
-                "fn" if stage == "inductor" else _stance(f'force_backend="{stage}"')
-            )
-            how = forced, _stance('"force_eager"')
+            forced = _stance(f'force_backend="{stage}"')
+            how = "fn" if stage == "inductor" else forced, _stance('"force_eager"')
         if not source:  # who reads the program must have the file
             self.progress.put(source=repro.source_of(m.make))
         return repro.of_make(target, lines, check, how[0], source, self.draws, how[1])

@@ -333,9 +333,8 @@ def phases() -> dict[str, float]:
 
     def whole(phase: str) -> float:
         field = f"{phase}_cumulative_compile_time_us"
-        return (
-            sum(getattr(one, field, None) or 0 for one in _torch.compile_history) / 1e6
-        )
+        every = (getattr(one, field, None) or 0 for one in _torch.compile_history)
+        return sum(every) / 1e6
 
     def timed(name: str) -> float:
         return sum(_torch.compile_seconds.get(name, ()))

@@ -16,7 +16,7 @@ SOME = (
     "whole numbers to a negative power",
     "a list read while it grows",
     "a counter in the model",
-    "padding to at least sixteen",
+    "layers that take turns",
     "a class defined inside",
     "a print in a loop",
 )
