@@ -140,10 +140,6 @@ class Folder:
         found = sorted(self.path.glob(word))
         return [str(f.relative_to(self.path)) for f in found] or [word]
 
-    def files(self, pattern: str) -> list[str]:
-        """Return the names of the files that a pattern with * stands for."""
-        return sorted(f.name for f in self.path.glob(pattern) if f.is_file())
-
     def find(self, name: str) -> str:
         """Return the text of the newest file of this name."""
         found = sorted(self.path.rglob(name), key=os.path.getmtime)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.fx.experimental import _config as exports
 
 from course.ch26.quiet import QUICK, quiet_stderr
 from course.failures import failure
@@ -21,16 +21,17 @@ Ran = Callable[["Scaled", Tensor], Tensor]
 
 
 class Scaled(torch.nn.Module):
-    """A layer, and a number that Python keeps."""
+    """Two layers, and a number that Python keeps."""
 
     def __init__(self) -> None:
         super().__init__()
         self.layer = torch.nn.Linear(16, 16)
+        self.head = torch.nn.Linear(16, 4)
         self.factor = 2.0
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the layer's answer, times the number."""
-        return self.layer(x).relu() * self.factor
+        """Return the layers' answer, times the number."""
+        return self.head(self.layer(x).relu()) * self.factor
 
 
 def call(model: Scaled, x: Tensor) -> Tensor:
@@ -67,9 +68,10 @@ def _exported(model: Scaled, x: Tensor, folder: Path) -> Ran:
 
 
 def _packaged(model: Scaled, x: Tensor, folder: Path) -> Ran:
-    how = {"package_path": str(folder / "scaled.pt2"), "inductor_configs": QUICK}
-    with torch.no_grad():
-        program = torch.export.export(model, (x,))
+    how = {"package_path": str(folder / "AOTInductor.pt2"), "inductor_configs": QUICK}
+    with torch.no_grad(), exports.patch(backed_size_oblivious=True):
+        rows = torch.export.Dim("rows", max=64)
+        program = torch.export.export(model, (x,), dynamic_shapes=[{0: rows}])
         path = torch._inductor.aoti_compile_and_package(program, **how)
     package = torch._inductor.aoti_load_package(path)
     return lambda model, x: package(x)
@@ -94,8 +96,8 @@ def _another(model: Scaled, **numbers: float) -> Scaled:
     return found
 
 
-def ways_to_ship() -> Table:
-    """Return what each way does when something changes after it was loaded.
+def ways_to_ship(folder: Path) -> Table:
+    """Return what each way does when something changes; its files stay in *folder*.
 
     "right" is as eager, judged by float64, "old" the answer before the change.
     """
@@ -112,11 +114,10 @@ def ways_to_ship() -> Table:
     columns: dict[str, list[str]] = {}
     for name, ship in WAYS.items():
         torch.compiler.reset()
-        with silence(), TemporaryDirectory() as folder:
-            ran = ship(model, x, Path(folder))
+        with silence(), quiet_stderr():  # C++ prints its errors as well
+            ran = ship(model, x, folder)
             old = ran(model, x).detach()
-            with quiet_stderr():  # C++ prints its errors as well
-                found = [_outcome(ran, old, *given) for given in changes.values()]
+            found = [_outcome(ran, old, *given) for given in changes.values()]
             columns[name] = [*found, _gradient(ran, model, x)]
     rows = zip([*changes, "gradients of weights"], *columns.values(), strict=True)
     return Table.of(["what changes", *columns], list(rows))
