@@ -31,7 +31,7 @@ class Scaled(torch.nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the layers' answer, times the number."""
-        return self.head(self.layer(x).relu()) * self.factor
+        return self.head(self.layer(x)) * self.factor
 
 
 def call(model: Scaled, x: Tensor) -> Tensor:

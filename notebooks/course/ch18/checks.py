@@ -1,5 +1,7 @@
 """Checks and hints of notebook 18."""
 
+import random
+
 import torch
 from torch.nn import functional as F
 
@@ -23,7 +25,7 @@ def _spoilt(x, y, spoil):
 
 
 # What is planted, and which layer is wrong.  "none" comes first: it fills the caches
-# that hide the bugs after it.
+# that hide the bugs after it.  Those come in any order, or a list of answers passes.
 PLANTED = {
     "none": None,
     "relu's lowering": "inductor",
@@ -53,7 +55,9 @@ PLANTED = {
 def the_ladder(first_wrong):
     torch.manual_seed(0)
     x, y = torch.randn(2, 8, 8).unbind()
-    for bug, layer in PLANTED.items():
+    none, *bugs = PLANTED
+    for bug in (none, *random.sample(bugs, len(bugs))):
+        layer = PLANTED[bug]
         x.requires_grad_("joint" in bug)
         with BUGS[bug]():
             backend = first_wrong(_program, x, y)
