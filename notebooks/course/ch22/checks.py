@@ -21,9 +21,9 @@ CASES = (  # what happens, the records, and what is to be said
         [(2, 1, SIZE[0])],
     ),
     (
-        "two of three ranks meet a new size in step 1",
-        [_steps([], SIZE), _steps([], None), _steps([], MODE)],
-        [(1, 0, SIZE[0]), (1, 2, MODE[0])],
+        "three of four ranks compile in step 1",
+        [_steps([], why) for why in (SIZE, None, MODE, SIZE)],
+        [(1, 0, SIZE[0]), (1, 2, MODE[0]), (1, 3, SIZE[0])],
     ),
     (
         "in step 1, rank 0 compiles a function for the first time, and rank 1 again",

@@ -1,4 +1,4 @@
-# %% 17.1: sin(x) + 1: 4 scales cost 4 graphs, and one is enough
+# %% 17.1: sin(x): 4 scales cost 4 graphs, and one is enough
 # -         self.raw, self.scale = raw, torch.as_tensor(scale)
 # +         self.raw, self.scale = raw, scale
 # -         return ["raw", "scale"], None
@@ -29,6 +29,17 @@ class Free(torch.Tensor):
 # +         return op(*dense)
 
 
-# %% 17.1: sin(x) + 1, eager: not the plain result of raw * 1.0
+# %% 17.1: sin(x), eager: not the plain result of raw * 1.0
 # -         self.raw, self.scale = raw, torch.as_tensor(scale)
 # +         self.raw, Free.scale = raw, torch.as_tensor(scale)
+
+
+# %% 17.1: sin(x), eager: not the plain result of raw * 1.0
+# -         return op(*dense, **(kwargs or {}))
+# +         result = op(*dense, **(kwargs or {}))
+# +         return cls(result, 1.0) if op is torch.ops.aten.sin.default else result
+
+
+# %% 17.1: sin(x), eager: not the plain result of raw * 1.0
+# - raw, torch.as_tensor(scale)
+# + raw, torch.as_tensor(scale).reshape(1)

@@ -8,7 +8,7 @@ def compiled_apart(records):
     ]
 
 
-# %% 22.1: two of three ranks meet a new size in step 1
+# %% 22.1: three of four ranks compile in step 1
 # -         if any(busy) and not all(busy):
 # +         if sum(busy) == 1:
 
@@ -46,3 +46,10 @@ def compiled_apart(records):
 # -     found = []
 # +     found = []
 # +     records[0] = records[0][::-1]
+
+
+# %% 22.1: three of four ranks compile in step 1
+# - (step["step"], rank, step
+# + (step["step"], steps.index(step), step
+# - for rank, step in enumerate(steps)
+# + for step in steps
