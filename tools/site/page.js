@@ -37,13 +37,19 @@ function findable(table) {
     ? [made("label", {}, differing, " differs between versions")] : [];
   const found = made("output");
 
+  // What a row shows counts; what is folded in it, such as a program, where no row shows it.
+  const folded = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
+  const shown = new Map(rows.map((row) => [row, [...row.cells]
+    .map((cell) => (cell.querySelector("summary") ?? cell).textContent).join(" ").toLowerCase()]));
+
   function find() {
     const wanted = words.value.toLowerCase().split(/\s+/);
+    const has = (texts) => (row) => wanted.every((word) => texts.get(row).includes(word));
+    const fits = has(rows.some(has(shown)) ? shown : folded);
     for (const row of rows) {
-      const all = row.textContent.toLowerCase();
       row.hidden = (choice.value && text(row, i) !== choice.value)
         || (differing.checked && !("differs" in row.dataset))
-        || !wanted.every((word) => all.includes(word));
+        || !fits(row);
     }
     found.value = `${rows.filter((row) => !row.hidden).length} of ${rows.length}`;
   }
