@@ -44,7 +44,7 @@ LESSONS = {
 # break of minutes.  What they do not take is left for polls and questions.
 ROUTES = {
     "2 hours": (120, "00 01.1 +10 03 04 05.1 14"),
-    "half a day": (240, "00.1 01.1 03.1 +10 04 05.1 14.1 15 +10 18 25 28.1"),
+    "half a day": (240, "00.1 01.1 03.1 +10 04 05.1 14.1 15 +15 18 25 28.1"),
     "a day": (
         420,
         "00.1 01.1 02.1 +15 03 04.1 05.1 14.1 15.1 +15 "

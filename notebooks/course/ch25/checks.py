@@ -2,7 +2,6 @@
 
 import contextlib
 import tempfile
-from pathlib import Path
 from unittest import mock
 
 import torch
@@ -153,21 +152,30 @@ def one_file(answer):
     ship, start_warm = answer
     x = torch.randn(5, 12)
     with tempfile.TemporaryDirectory() as home:
-        path = Path(home) / "model.warm"
-        with _new_machine():
-            ship(_Model(), x, str(path))
-        with _new_machine():
-            result = start_warm(_Model(), str(path))(x)
-            asked = counters["aot_autograd"] + counters["inductor"]
-        hits = [asked[f"{name}_cache_hit"] for name in ("autograd", "fxgraph")]
-        if hits != [1, 1]:
-            return f"the first call after start_warm found {sum(hits)} of the 2 caches"
-        if not near(result, _Model()(x), 1e-4):
-            return "after start_warm, the model gives other answers"
-        # As with a damaged file: load_cache_artifacts returns None.
-        refused = mock.patch.object(CacheArtifactManager, "deserialize")
-        with _new_machine(), refused as loaded, contextlib.suppress(ValueError):
-            loaded.return_value = None
-            start_warm(_Model(), str(path))
-            return "torch doesn't take the file, and start_warm starts cold in silence"
+        files = {
+            dtype: f"{home}/{dtype}.warm" for dtype in (torch.float32, torch.float64)
+        }
+        for dtype, path in files.items():
+            with _new_machine():
+                ship(_Model().to(dtype), x.to(dtype), path)
+        for dtype, path in files.items():
+            if told := _started(start_warm, _Model().to(dtype), x.to(dtype), path):
+                return told
+    return None
+
+
+def _started(start_warm, model, x, path):
+    with _new_machine():
+        result = start_warm(model, path)(x)
+        asked = counters["aot_autograd"] + counters["inductor"]
+    hits = [asked[f"{name}_cache_hit"] for name in ("autograd", "fxgraph")]
+    if hits != [1, 1]:
+        return f"the first call after start_warm found {sum(hits)} of the 2 caches"
+    if not near(result, _Model().to(x.dtype)(x), 1e-4):
+        return "after start_warm, the model gives other answers"
+    # As with a damaged file: load_cache_artifacts returns None.
+    refused = mock.patch.object(CacheArtifactManager, "deserialize", return_value=None)
+    with _new_machine(), refused, contextlib.suppress(ValueError):
+        start_warm(model, path)
+        return "torch doesn't take the file, and start_warm starts cold in silence"
     return None

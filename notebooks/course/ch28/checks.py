@@ -40,25 +40,37 @@ class Memory(torch.nn.Module):
 def fixed(answer):
     torch.manual_seed(0)
     vectors = torch.randn(ROOM, 1, WIDTH)
-    model, again = answer(ROOM, WIDTH), answer(ROOM, WIDTH)
-    compiled = torch.compile(again, backend="eager")
-    if "rows" not in model.state_dict():
-        return "a saved model forgets its rows: they are no buffer"
+    compiled = torch.compile(answer(ROOM, WIDTH), backend="eager")
     return (
-        _unlike_memory(model, vectors)
+        _unlike_memory(answer(ROOM, WIDTH), vectors)
+        or _unlike_memory(answer(9, 2), vectors[:9, :, :2], "with room 9 and width 2, ")
+        or _forgotten(answer, *vectors[:2])
         or one_compile(lambda: answer(ROOM, WIDTH), [(x,) for x in vectors])
         or _unlike_memory(compiled, vectors, "compiled, ")
     )
 
 
 def _unlike_memory(model, vectors, how=""):
-    reference = Memory(ROOM, WIDTH)
+    reference = Memory(len(vectors), vectors.shape[-1])
     for n, x in enumerate(vectors, 1):
         if not near(model(x), reference(x)):
             return f"{how}call {n} returns something else than Memory does"
         if int(model.at) != n:
             return f"{how}int(model.at) is {int(model.at)} after {n} calls"
     return None
+
+
+def _forgotten(answer, first, second):
+    model, reference = answer(ROOM, WIDTH), Memory(ROOM, WIDTH)
+    model(first), reference(first)
+    saved = {name: x.clone() for name, x in model.state_dict().items()}
+    loaded = answer(ROOM, WIDTH)
+    loaded.load_state_dict(saved)
+    if near(loaded(second), reference(second)):
+        return None
+    return (
+        "a saved model forgets its rows or its at: load its state_dict into a new one"
+    )
 
 
 # --- 28.2 ----------------------------------------------------------------------

@@ -129,6 +129,10 @@ def compiled_parts(answer):
         found = answer(model)
         if found != wanted:
             return f"{name}: what is compiled is {wanted}, and you found {found}"
+        if answer(model) != wanted:
+            return (
+                f"{name}: asked again, you find something else: the model has changed"
+            )
     return "the model was called" if calls else None
 
 

@@ -84,3 +84,13 @@ class Fixed(torch.nn.Module):
 # +         for text in texts:
 # +             text += [0] * (length - len(text))
 # +         for row, text in enumerate(texts):
+
+
+# %% 28.1: a saved model forgets its rows or its at
+# - self.register_buffer("at", torch.zeros(1, dtype=torch.long))
+# + self.at = torch.zeros(1, dtype=torch.long)
+
+
+# %% 28.1: The expanded size of the tensor
+# - torch.zeros(room, width)
+# + torch.zeros(40, 6)

@@ -60,3 +60,8 @@ def portable(model):
 # %% 29.2: a wrapped block, one block at two places: 'blocks.1._orig_mod
 # - named_modules(remove_duplicate=False)
 # + named_modules()
+
+
+# %% 29.1: the model has changed
+# -         placed = part._compiled_call_impl is not None
+# +         placed = part.__dict__.pop("_compiled_call_impl", None) is not None
