@@ -91,6 +91,6 @@ class Fixed(torch.nn.Module):
 # + self.at = torch.zeros(1, dtype=torch.long)
 
 
-# %% 28.1: The expanded size of the tensor
+# %% 28.1: must have same slice shapes
 # - torch.zeros(room, width)
 # + torch.zeros(40, 6)
