@@ -75,9 +75,9 @@ def _event(record: Any) -> Event:
     # torch logs a break while it handles the exception that it became, if it did.
     inside = getattr(sys.exc_info()[1], "real_stack", None)
     inside = inside or TracingContext.extract_stack()
-    stack = [*get_stack_above_dynamo(), *inside]
-    # What goes on after a break is called from the line of that break.
-    return Event(kind, text, tuple(collapse_resume_frames(stack)))
+    # What goes on after a break is called from its line; a forward calls others, too.
+    above = collapse_resume_frames([*get_stack_above_dynamo(), *inside[:1]])
+    return Event(kind, text, (*above, *inside[1:]))
 
 
 @contextmanager

@@ -190,8 +190,9 @@ CAPTURE = {
         ["capture_dynamic_output_shape_ops", "untried: .*each row is computed by it"],
     ),
     "torch's own break": (
-        OPTIMIZER.replace("f(x, lr)", "f(x)").replace("= lr", "= 0.1") + ONCE,
-        [r"^line 8 of mine.py, in f: opt.step\(\): .*optimizer.py.*it can be left$"],
+        HELD.replace("x * self.step", "NORM(x[:, None])")
+        + "NORM = torch.nn.BatchNorm1d(1, momentum=None)\n",
+        [r"^line 10 of mine.py, in forward: return NORM\(x.*norm.py.*it can be left$"],
     ),
     "what torch only explains": (
         calls("x", "h = x.sin()", "h.retain_grad()", "return h * 2")
