@@ -462,8 +462,9 @@ class Search:
     def whole(self, stage: str) -> None:
         """Report the program that calls the user's own ``make``."""
         made = self.of_the_whole(stage, self.source)
-        if made:
-            self.put_program(made, self.fails(made, self.progress.left, self.path))
+        if made:  # a source was tried with eager on both sides, and passed
+            new = replace(made, control="") if self.source else made
+            self.put_program(made, self.fails(new, self.progress.left, self.path))
         else:
             self.progress.note(f"no program for {self.sought.place}")
 
