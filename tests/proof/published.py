@@ -28,7 +28,8 @@ TIMES = DATA / "published" / "times.csv"
 GUIDE = "https://huggingface.co/docs/transformers/v4.41.3/perf_torch_compile"
 BENCH = "https://github.com/ScalingIntelligence/KernelBench/tree"
 # What the host took with the torch of that time: for a call of eager, a launch, before
-# the first one of a graph, and before recorded ones.  Later ones: as `forecast` has it.
+# the first one of a graph, and before recorded ones, of which 2.5's are the oldest that
+# say it.  Later ones: as `forecast` has it.
 _HOSTS = {"2.0": (40e-6, 35e-6, 0.0, 60e-6), "2.5": (12e-6, 14e-6, 20e-6, 60e-6)}
 _HOSTS["2.1"] = _HOSTS["2.0"]
 # The constants of the forecast were chosen on these, and on no other row.
