@@ -36,10 +36,10 @@ EAGER_CALL_S, LAUNCH_S, ENTER_S, REPLAY_S = 12e-6, 8e-6, 35e-6, 60e-6
 # By how much the speed-up of an estimate was off, in the median and at most, by what
 # decides eager's time, or where launches are recorded: data/published/table.json.
 FOUND_ERRORS = {
-    "host": (0.1, 0.79),
-    "arithmetic": (0.08, 0.62),
-    "memory": (0.05, 0.13),
-    "recorded": (0.17, 3.06),
+    "host": (0.12, 0.78),
+    "arithmetic": (0.07, 0.63),
+    "memory": (0.05, 0.09),
+    "recorded": (0.1, 2.52),
 }
 _RECORDED = ("reduce-overhead", "max-autotune")
 

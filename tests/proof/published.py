@@ -43,7 +43,8 @@ def row(timed: dict[str, str]) -> dict[str, Any]:
     net, shape = model(timed["model"], int(timed["batch"]))
     mode = None if timed["mode"] == "default" else timed["mode"]
     names = "EAGER_CALL_S", "LAUNCH_S", "ENTER_S", "REPLAY_S"
-    host = dict(zip(names, _HOSTS.get(timed["torch"][:3], ()), strict=False))
+    now = [getattr(forecasts, name) for name in names]
+    host = dict(zip(names, _HOSTS.get(timed["torch"][:3], now), strict=True))
     with mock.patch.multiple(forecasts, **host):
         x = torch.randn(shape)
         found = forecasts.forecast(net, x, gpu=timed["gpu"], mode=mode)

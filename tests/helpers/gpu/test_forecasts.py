@@ -168,6 +168,12 @@ def test_a_model_that_does_not_fit_says_so(monkeypatch):
 # --- the published times --------------------------------------------------------------
 
 
+def test_a_later_torch_is_forecast_as_todays():
+    timed = {"model": "MLP", "batch": "1", "mode": "default", "torch": "2.9.0"}
+    made = published.row({**timed, "gpu": "h100", "eager_ms": 1, "compiled_ms": 2})
+    assert made["measured"] == 0.5 and made["decides"] == "host"
+
+
 def test_the_errors_that_are_told_are_those_that_were_found():
     rows = read("published/table")["rows"]
     assert published.found_errors(rows) == forecasts.FOUND_ERRORS
