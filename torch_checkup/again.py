@@ -373,6 +373,7 @@ class Attempts:
     def _with_kernels(self, option: Option, now: Versions) -> Tried:
         how = options.built(self.m)
         count = partial(options.versions, self.m, self.rounds, how=how)
+        torch.compiler.reset()  # frames below a break would find what `matches` built
         with without_backward(self.m):
             return tried(option, now, count)
 

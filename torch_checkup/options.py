@@ -388,7 +388,6 @@ def as_tensor(m: Model, name: str) -> Iterator[Option]:
     known = inspect.getclosurevars(inspect.unwrap(getattr(m.fn, "forward", m.fn)))
     owners = m.module.modules() if m.module else ()
     owners = [*owners, *known.nonlocals.values(), *known.globals.values()]
-
     held = [{root: one} for one in owners if _number(name, {root: one}) is not None]
 
     @contextmanager
