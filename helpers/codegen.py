@@ -32,6 +32,7 @@ from .text import Table, count, mark, plain, size
 with needed_for("the kernels"):
     from torch._inductor.codegen.cpp import CppScheduling
     from torch._inductor.codegen.triton import TritonScheduling
+    from torch._inductor.dependencies import WeakDep
     from torch._inductor.scheduler import FusedMixOrderReductions, Scheduler
     from torch._inductor.virtualized import V
 
@@ -272,6 +273,8 @@ def _traffic(groups: list[Any]) -> dict[str, int]:
         rows = _looked_up(group.node)
         accessed, indirect = Counter[str](), {*rows}
         for dep in group.read_writes.reads_and_writes():
+            if isinstance(dep, WeakDep):  # it orders nodes, and reads nothing
+                continue
             if dep.is_indirect():
                 indirect.add(dep.name)
                 numbers = prod(map(_hint, dep.size))

@@ -105,6 +105,9 @@ def _answers(chosen: Gpu) -> Iterator[tuple[Any, str, Any]]:
     def always(value: Any) -> Callable[..., Any]:
         return lambda *_, **__: value
 
+    # Whether CUDA is there stays as it is: where PYTORCH_NVML_BASED_CUDA_CHECK is set,
+    # as by Lightning, torch would conclude it from the count of devices.
+    yield torch.cuda, "is_available", always(torch.cuda.is_available())
     answers = {
         "get_device_properties": chosen.properties,  # its name and capability, too
         "current_device": 0,

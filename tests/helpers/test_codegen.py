@@ -42,6 +42,17 @@ def test_a_chain_is_one_read_and_one_write():
     assert eager_bytes(pointwise, X).bytes == 2 * ops * 8 * N
 
 
+def test_what_orders_nodes_moves_nothing():
+    """The write into x waits for its sum: x is read, and the step, its copy written."""
+
+    def step(x):
+        total = x.sum(0)
+        x.add_(1)
+        return total
+
+    assert kernels(step, torch.randn(64, 8)).bytes == 4 * (3 * 64 * 8 + 8)
+
+
 def test_a_graph_in_the_cache_is_lowered_anew_and_reads_the_same():
     torch.compile(chain)(X)
     lowered = kernels(chain, X)

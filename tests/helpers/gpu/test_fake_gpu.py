@@ -54,6 +54,12 @@ def test_the_session_is_as_it_was():
     assert state() == before
 
 
+def test_a_count_of_devices_is_no_gpu(monkeypatch):
+    """Lightning sets this: with it, torch asks for no more than the count."""
+    monkeypatch.setenv("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+    assert dump_triton(torch.sin, randn(5)).kernels
+
+
 def test_the_program_runs_on_the_cpu_and_is_right(capsys):
     @torch.compiler.disable
     def note(x, y):
