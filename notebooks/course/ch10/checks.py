@@ -19,16 +19,10 @@ def _programs():
         ("a chain of three", lambda x: torch.relu(x * 0.9) + 1, (x,), 1.0),
         ("x given twice", lambda a, b: torch.relu(a) * b, (x, x), 1.0),
         ("x and one of its 64 rows", torch.mul, (x, x[:1]), 1 + 1 / 128),
-        (
-            "a row of a result, and all of it",
-            lambda x: ((y := x * 0.9)[:1], y),
-            (x,),
-            1.0,
-        ),
-        ("a view that is returned", lambda x: (x.t(), x * 0.9), (x,), 1.0),
+        ("a result's row, and it", lambda x: ((y := x * 0.9)[:1], y), (x,), 1.0),
         ("two halves of one array", torch.add, (x[:32], x[32:]), 1.0),
+        ("rows that overlap", torch.add, (x[:40], x[24:]), 120 / 104),
         ("a returned view of some rows", lambda x: (x[1:], x * 0.9), (x,), 1.0),
-        ("one result, returned twice", lambda x: (x * 0.9,) * 2, (x,), 1.0),
         ("a result and some of its rows", lambda x: ((y := x * 0.9), y[1:]), (x,), 1.0),
         ("a result that is transposed", lambda x: (x * 0.9).t(), (x,), 1.0),
         ("bfloat16", torch.relu, (x.bfloat16(),), 1.0),
@@ -78,6 +72,14 @@ def _times_and_product(x, w):
     return _times(100)(x) @ w
 
 
+def _on_one_row(x):
+    return _times(8)(x[:1])
+
+
+def _then_all(row, x):
+    return _times(8)(row) + x
+
+
 X, ROW, WEIGHT = torch.ones(128, 128), torch.ones(1, 256), torch.ones(256, 256)
 COLUMN, HALF = torch.ones(256, 1), X.bfloat16()
 
@@ -105,10 +107,8 @@ which_ceiling = exercise(
         ),
         ("a product in bfloat16, 40", (_matmul, (HALF, HALF), 40), "arithmetic"),
         ("one row times a matrix, 4", (_matmul, (ROW, WEIGHT), 4), "memory"),
-        (
-            "a column and a row that meet, balance 0.2",
-            (torch.mul, (COLUMN, ROW), 0.2),
-            "arithmetic",
-        ),
+        ("a column times a row, 0.2", (torch.mul, (COLUMN, ROW), 0.2), "arithmetic"),
+        ("a chain on one row of many, 0.5", (_on_one_row, (X,), 0.5), "arithmetic"),
+        ("a chain on one row, then all, 0.5", (_then_all, (X[:1], X), 0.5), "memory"),
     ],
 )

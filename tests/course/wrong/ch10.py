@@ -9,7 +9,7 @@
 # +     return kernels(function, *inputs).bytes / sum(memory.values())
 
 
-# %% 10.1: a row of a result, and all of it: it is 1
+# %% 10.1: a result's row, and it: it is 1
 # -         memory.update(range(start, start + tensor.nbytes))
 # +         if start not in memory:
 # +             memory.update(range(start, start + tensor.nbytes))
@@ -61,3 +61,29 @@
 # %% 10.2: a product in bfloat16, 40: you return 'memory'
 # - moved = kernels(function, *inputs).bytes
 # + moved = kernels(function, *[x.float() for x in inputs]).bytes
+
+
+# %% 10.1: rows that overlap: it is 1.154, and you say 1.5
+# -     memory = set()  # the address of each byte
+# -     for tensor in (*inputs, *results):
+# +     memory = set()
+# +     for tensor in sorted((*inputs, *results), key=lambda tensor: -tensor.nbytes):
+# -         memory.update(range(start, start + tensor.nbytes))
+# -     return kernels(function, *inputs).bytes / len(memory)
+# +         if not any(start in block for block in memory):
+# +             memory.add(range(start, start + tensor.nbytes))
+# +     return kernels(function, *inputs).bytes / sum(map(len, memory))
+
+
+# %% 10.2: a chain on one row of many, 0.5: you return 'memory'
+# -     moved = kernels(function, *inputs).bytes
+# +     least = sum(x.nbytes for x in (*inputs, function(*inputs)))
+# +     moved = max(least, kernels(function, *inputs).bytes)
+
+
+# %% 10.2: a chain on one row, then all, 0.5: you return 'arithmetic'
+# -     intensity = operations(function, *inputs) / moved
+# +     numbers = max(x.numel() for x in inputs)
+# +     found = kernels(function, *inputs).kernels
+# +     work = numbers * sum(len(kernel.ops) for kernel in found)
+# +     intensity = max(work, operations(function, *inputs)) / moved
