@@ -117,6 +117,7 @@ def _listening_fault(answer, model, name, x):
         return "a hook is left"
     with unlogged(), suppress(Exception):
         answer(compiled, model, name, x[:, 1:])
+        return "the call raised, and your answer hides the error"
     return "a hook is left when the call raises" if _parts(model) != before else None
 
 

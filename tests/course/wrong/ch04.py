@@ -36,6 +36,13 @@ def fail_guard(kind, x):
 # +         model(x)  # heard in eager, after a compiled call
 
 
+# %% 04.2: the call raised, and your answer hides the error
+# -     finally:
+# +     except RuntimeError:
+# +         kept.append(None)
+# +     finally:
+
+
 # %% 04.2: a hook is left when the call raises
 # -     try:
 # -         compiled(x)
