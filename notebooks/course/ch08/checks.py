@@ -54,6 +54,7 @@ ADVICE = {  # rows, columns, BLOCK, and what is wrong where those before are rig
     (1, 100, 128): "a row has only `columns` numbers, and past them d must be 0",
     (5, 100, 128): "one row alone is right: rows are `columns` apart, not BLOCK",
     (3, 37, 64): "columns, BLOCK and 1e-6 count: this row's numbers are small",
+    (2, 90, 128): "columns is an argument, and any number may come",
 }
 
 

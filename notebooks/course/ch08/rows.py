@@ -10,11 +10,9 @@ from helpers.text import Table, size
 
 
 def reduction_table(kernels: dict[Any, Sequence[DumpedKernel]]) -> Table:
-    """Return a row for each kernel: its kind, programs, loads and bytes."""
+    """Return a row for each kernel: its kind, programs and bytes."""
     rows = []
     for name, several in kernels.items():
         for k in several:
-            loads = k.source.count("tl.load("), k.loads
-            rows.append((name, k.kind, k.grid[0], *loads, size(k.bytes)))
-    headings = "case, kind, programs, loads in the code, loads counted, bytes"
-    return Table.of(headings.split(", "), rows)
+            rows.append((name, k.kind, k.grid[0], size(k.bytes)))
+    return Table.of(["case", "kind", "programs", "bytes"], rows)

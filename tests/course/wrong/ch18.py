@@ -30,7 +30,7 @@
 # + torch.allclose(got.mean(), wanted.mean(), atol=1e-3)
 
 
-# %% 18.1: one number of each backend is off by nan, and you say None
+# %% 18.1: each backend has a number where eager has NaN, and you see no fault
 # - not torch.allclose(got, wanted, 1e-3, 1e-3, equal_nan=True)
 # + (got - wanted).abs().max() > 1e-3 * (1 + wanted.abs().max())
 
@@ -64,3 +64,14 @@
 # -             return backend
 # +         except Exception:
 # +             return "inductor"
+
+
+# %% 18.1: each backend has a number where eager has NaN, and you see no fault
+# -         if not torch.allclose(got, wanted, 1e-3, 1e-3, equal_nan=True):
+# +         ok = torch.isfinite(wanted)  # this passed once
+# +         if not torch.allclose(got[ok], wanted[ok], 1e-3, 1e-3):
+
+
+# %% 18.1: one number of each backend is off by 0.009, and you say None
+# - torch.allclose(got, wanted,
+# + torch.allclose(got[1::2, ::2], wanted[1::2, ::2],
