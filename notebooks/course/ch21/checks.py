@@ -1,6 +1,7 @@
 """Checks and hints of notebook 21."""
 
 import contextlib
+import copy
 
 import torch
 
@@ -17,6 +18,10 @@ CALLERS = {  # how a caller comes, in this order
 
 def _nll(logits, y):
     return -logits.log_softmax(-1).gather(1, y[:, None]).mean()
+
+
+def _autocast():
+    return torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
 
 
 def _outside(graph):
@@ -44,17 +49,21 @@ def _outside(graph):
 def compiles_once(make_loss):
     torch.manual_seed(0)
     model, backend = torch.nn.Linear(16, 1000), CountingBackend()
-    x, y = torch.randn(8, 16), torch.randint(1000, (8,))
-    with torch.autocast("cpu", torch.bfloat16):
-        logits = model(x)
-    wanted = _nll(logits.float(), y)
-    [slope] = torch.autograd.grad(wanted, [model.weight])
+    eager = copy.deepcopy(model)  # not what the answer may change
     torch.compiler.reset()
     loss_of = make_loss(model, backend)
     for caller, context in CALLERS.items():
+        x, y = torch.randn(8, 16), torch.randint(1000, (8,))
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = eager(x)
+        wanted = _nll(logits.float(), y)
+        [slope] = torch.autograd.grad(wanted, [eager.weight])
         backend.ran.clear()
         with context():
+            before = _autocast()
             loss = loss_of(x, y)
+            if _autocast() != before:
+                return f"called {caller}, the caller's autocast is changed"
         if (graphs := len(backend.captured)) != 1 or not backend.ran:
             return (
                 f"called {caller}, {count(len(backend.ran), 'graph')} ran, and "

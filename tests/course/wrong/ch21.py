@@ -35,3 +35,20 @@
 # + logits = net(x)
 # - torch.compile(inner, backend=backend, fullgraph=True)
 # + inner
+
+
+# %% 21.1: called within autocast of float16, the caller's autocast is changed
+# -         with torch.autocast("cpu", enabled=False):
+# -             return compiled(x, y)
+# +         torch.set_autocast_enabled("cpu", False)
+# +         return compiled(x, y)
+
+
+# %% 21.1: called within autocast of float16, the loss is
+# -     def loss(x, y):
+# +     first = []
+# +
+# +     def loss(x, y):
+# +         first[:] = first or [x, y]
+# - return compiled(x, y)
+# + return compiled(*first)
