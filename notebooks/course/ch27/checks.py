@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
+from torch._dynamo import eval_frame
 
 from course.backend import CountingBackend
 from course.exercises import exercise, fresh, same
@@ -39,7 +40,7 @@ def _ask(compiled, n):
     passed="Nothing is left to compile, for no length and in no thread.",
 )
 def warm_for_the_threads(warm):
-    several = [5, 17, 9, 2, 1], [1, 5, 17, 9, 2], [6]
+    several = [5, 17, 9, 2, 1], [1, 5, 17, 9, 2], [6], [1], [9]
     return next(filter(None, (_left_by(warm, lengths) for lengths in several)), None)
 
 
@@ -50,7 +51,7 @@ def _left_by(warm, lengths):
     default = torch.compiler.set_stance("default")  # put back, whatever it sets
     with default, ThreadPoolExecutor(1) as pool, unlogged():
         warm(compiled, list(lengths))
-        spent = len(backend.captured)
+        spent, left = len(backend.captured), eval_frame._stance.stance
         for n in lengths:
             ran = len(backend.ran)
             with Watch() as watch:
@@ -64,8 +65,10 @@ def _left_by(warm, lengths):
             if len(backend.ran) == ran:
                 return f"{where} run no compiled graph"
     most = min(3, len(lengths))
-    wanted = f"and {most} would be enough for the lengths {lengths}"
-    return None if spent <= most else f"it compiles {spent} times, {wanted}"
+    if spent > most:
+        wanted = f"and {most} would be enough for the lengths {lengths}"
+        return f"it compiles {spent} times, {wanted}"
+    return None if left == "default" else f"the stance is {left}, and it was default"
 
 
 # --- 27.2 ----------------------------------------------------------------------
@@ -77,6 +80,14 @@ def _infinite(series):
 
 def _largest(series):
     return series.amax(0)
+
+
+def _near_1000(series):
+    return series.amax(0) + 1000.0
+
+
+def _eight_alike(series):
+    return series.amax().expand(8)
 
 
 def _served(model, rows, backend):
@@ -96,8 +107,8 @@ def _off(by):
     return lambda graph, inputs: lambda *given: tuple(y - by for y in graph(*given))
 
 
-def _not_a_number(graph, inputs):
-    return lambda *given: tuple(y * float("nan") for y in graph(*given))
+def _only_first(graph, inputs):
+    return lambda *given: tuple(y[:1] for y in graph(*given))
 
 
 def _turned_at_five(graph, inputs):  # same mean, norm and largest number
@@ -117,6 +128,7 @@ def _raises_at_twelve(graph, inputs):  # the last sample
     return run
 
 
+FIRST = 0.0003 * torch.eye(8)[0]
 CASES = {  # what it is: the model, lengths of its warm-up, its backend, may it serve?
     "a good model": (_mean, (1, 5, 6), "eager", True),
     "a good model under eager_on_recompile": (_largest, (1, 5, 6), "eager", True),
@@ -124,10 +136,13 @@ CASES = {  # what it is: the model, lengths of its warm-up, its backend, may it 
     "a warm-up that forgot a length": (_mean, (5, 6), "eager", False),
     "a model that is 0.0002 too low": (_mean, (1, 5, 6), _off(0.0002), False),
     "a model that is wrong for five rows": (_mean, (1, 5, 6), _turned_at_five, False),
-    "a model whose answers are NaN": (_mean, (1, 5, 6), _not_a_number, False),
+    "a model whose answers are NaN": (_mean, (1, 5, 6), _off(torch.nan), False),
     "a model that raises": (_mean, (1, 6, 7), _raises_at_twelve, False),
     "a model that is infinite, in eager too,": (_infinite, (1, 5, 6), "eager", False),
     "a model that is eager for one row": (_mean, (5, 6), "eager", False),
+    "a model with one score 0.0003 too low": (_mean, (1, 5, 6), _off(FIRST), False),
+    "a model that gives 999.995 for 1000": (_near_1000, (1, 5, 6), _off(0.005), False),
+    "one score where eager has eight": (_eight_alike, (1, 5, 6), _only_first, False),
 }
 
 
@@ -135,26 +150,25 @@ CASES = {  # what it is: the model, lengths of its warm-up, its backend, may it 
     "27.2",
     hints=(
         "Which stance turns a compile into an error? And what does torch.allclose say "
-        "about NaN, and about two that are infinite?",
+        "about infinite numbers, large ones, and another shape?",
         "with torch.no_grad(), torch.compiler.set_stance('fail_on_recompile'): compare "
         "each sample, and ask runs() around it. The with block puts the stance back. "
         "An error means False.",
         "try: with torch.no_grad(), torch.compiler.set_stance('fail_on_recompile'): "
-        "for x in samples: before, y = runs(), compiled(x); if runs() == before or not "
-        "torch.allclose(y, eager(x), atol=1e-4) or not y.isfinite().all(): return "
-        "False. except Exception: return False. At the end return True.",
+        "for x in samples: before, y, wanted = runs(), compiled(x), eager(x); if "
+        "runs() == before or y.shape != wanted.shape or not y.isfinite().all() or not "
+        "torch.allclose(y, wanted, rtol=0, atol=1e-4): return False. except "
+        "Exception: return False. At the end return True.",
     ),
     passed="The good model passes, and each broken one is stopped.",
 )
 def ready_or_not(ready):
-    from torch._dynamo import eval_frame
-
     samples = [_rows(n) for n in (5, 1, 12)]
-    grad = torch.is_grad_enabled()
     for what, (function, rows, inner, good) in CASES.items():
         torch.compiler.reset()
         model, backend = fresh(function), CountingBackend(inner)
         own = "eager_on_recompile" if "recompile" in what else "default"
+        grad = own == "default"
         compiled = _served(model, rows, backend)
         if "eager for one" in what:
             compiled = _eager_for_one(compiled, model)
