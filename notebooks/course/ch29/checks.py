@@ -73,6 +73,12 @@ def _placed_inside():
     return _with("inner", _placed(nn.Linear(4, 4)), _Block())
 
 
+def _forward_compiled():
+    net = _Net()
+    net.forward = torch.compile(net.forward, backend="eager")
+    return net
+
+
 MODELS = {  # how the model is made, and what of it is compiled
     "a bare model": (_Net, {}),
     "torch.compile(net)": (lambda: _wrapped(_Net()), {"": "wrapper"}),
@@ -97,6 +103,7 @@ MODELS = {  # how the model is made, and what of it is compiled
         lambda: _with("blocks.0", _wrapped(_placed(_Block()))),
         {"blocks.0": "both"},
     ),
+    "a forward that is compiled": (_forward_compiled, {}),
     "a wrapped model with a part called _orig_mod": (
         lambda: _wrapped(_with("blocks.0._orig_mod", _placed(_placed_inside()))),
         {
@@ -125,7 +132,8 @@ def compiled_parts(answer):
     calls = []
     for name, (make, wanted) in MODELS.items():
         model = make()
-        model.register_forward_pre_hook(lambda *_: calls.append(1))
+        for part in model.modules():
+            part.register_forward_pre_hook(lambda *_: calls.append(1))
         found = answer(model)
         if found != wanted:
             return f"{name}: what is compiled is {wanted}, and you found {found}"
@@ -149,6 +157,12 @@ STATES = {  # what is put around the model, or around a part of it
     "net.compile()": _placed,
     "DataParallel(torch.compile(net))": lambda net: _parallel(_wrapped(net)),
     "torch.compile(DataParallel(net))": lambda net: _wrapped(_parallel(net)),
+    "torch.compile(DataParallel(torch.compile(net)))": lambda net: _wrapped(
+        _parallel(_wrapped(net))
+    ),
+    "DataParallel(torch.compile(DataParallel(net)))": lambda net: _parallel(
+        _wrapped(_parallel(net))
+    ),
     "a wrapped block": lambda net: _with("blocks", _blocks(net, _wrapped), net),
     "wrapped blocks in a wrapper": lambda net: _wrapped(
         _with("blocks", _blocks(net, _wrapped), net)
@@ -162,6 +176,10 @@ STATES = {  # what is put around the model, or around a part of it
 def _blocks(net, around):
     made = {block: around(block) for block in net.blocks}
     return nn.ModuleList(made[block] for block in net.blocks)
+
+
+def _place(tensor):
+    return tensor.data_ptr(), tensor.shape
 
 
 def _shared():
@@ -201,7 +219,7 @@ def portable(answer):
                     "is missing from yours" if odd in wanted else f"is not in the {of}"
                 )
                 return f"{name}: {odd!r} {said}"
-            if any(found[key].data_ptr() != x.data_ptr() for key, x in wanted.items()):
+            if any(_place(found[key]) != _place(x) for key, x in wanted.items()):
                 return f"{name}: a tensor isn't the model's own"
             if list(model.state_dict()) != before:
                 return f"{name}: the model has changed"

@@ -65,3 +65,41 @@ def portable(model):
 # %% 29.1: the model has changed
 # -         placed = part._compiled_call_impl is not None
 # +         placed = part.__dict__.pop("_compiled_call_impl", None) is not None
+
+
+# %% 29.1: a forward that is compiled: what is compiled is {}
+# - part._compiled_call_impl is not None
+# + part._compiled_call_impl or hasattr(part.forward, "_torchdynamo_orig_callable")
+# +         placed = bool(placed)
+
+
+# %% 29.1: the model was called
+# -     found = {}
+# +     found, _ = {}, model.forward(torch.ones(1, 4))
+
+
+# %% 29.2: DataParallel(torch.compile(DataParallel(net))): 'blocks
+def portable(model):
+    from torch._dynamo import OptimizedModule
+
+    state = {}
+
+    def walk(part, name):
+        if isinstance(part, OptimizedModule):
+            part = part._orig_mod
+        if isinstance(part, torch.nn.DataParallel):
+            part = part.module
+        if isinstance(part, OptimizedModule):
+            part = part._orig_mod
+        own = {k: t for k, t in part.state_dict().items() if "." not in k}
+        state.update({name + key: tensor for key, tensor in own.items()})
+        for key, child in part._modules.items():
+            walk(child, f"{name}{key}.")
+
+    walk(model, "")
+    return state
+
+
+# %% 29.2: a tensor isn't the model's own
+# - : tensor for name
+# + : tensor.detach().flatten() for name
