@@ -30,8 +30,8 @@ def _other(x):
     return _wave(x) + BUMP
 
 
-def _flipped(x):  # the same numbers, and the same row in the middle
-    return _wave(x).flip(0)
+def _swapped(x):  # the same numbers; the first, middle and last row are the same
+    return _wave(x)[[0, 3, 2, 1, 4]]
 
 
 _hidden = torch.compiler.disable(_wave)
@@ -73,6 +73,17 @@ def _slow(function=_wave):
     return _wave, slow
 
 
+def _named():
+    name = [""]
+    compiled = _compiled(lambda x: _wave(x) if name[0] else x)
+
+    def slow(x):
+        name[0] += "a"  # guarded
+        return compiled(x)
+
+    return _wave, slow
+
+
 def _computing():
     compiled = _compiled()
 
@@ -95,7 +106,7 @@ TRIALS = (
     (
         "stale",
         "another function, with disable=True",
-        lambda: (_wave, _compiled(_flipped, disable=True)),
+        lambda: (_wave, _compiled(_swapped, disable=True)),
     ),
     ("silent", "disable=True", lambda: (_wave, _compiled(disable=True))),
     ("silent", "a function past the recompile limit", _past_the_limit),
@@ -110,6 +121,7 @@ TRIALS = (
         lambda: _slow(lambda x: _hidden(x)),
     ),
     ("slow", "a function that is compiled in each call", _slow),
+    ("slow", "a function whose guard fails in each call", _named),
 )
 
 
