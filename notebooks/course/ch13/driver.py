@@ -22,6 +22,7 @@ from torch._dynamo.backends.debugging import boxed_nop
 from torch._functorch import config as functorch_config
 from torch._inductor import compile_fx, cudagraph_trees, cudagraph_utils
 from torch._inductor.cudagraph_trees import CUDAGraphTreeManager
+from torch.utils import _pytree as pytree
 
 _OPTIONS = {"triton.cudagraphs": True, "fx_graph_cache": False}
 
@@ -91,6 +92,24 @@ class Graph:
 
     def register_generator_state(self, _: object) -> None:
         """Random numbers are drawn anew in each replay, as they are on a device."""
+
+
+class Overwritten(torch.Tensor):
+    """A tensor whose memory was given away: to use it raises torch's message."""
+
+    message: str
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        used = pytree.tree_leaves((args, kwargs))
+        raise RuntimeError(next(x.message for x in used if isinstance(x, Overwritten)))
+
+
+def _overwrite(tensor: torch.Tensor, message: str) -> None:
+    tensor.__class__ = Overwritten
+    tensor.message = message
 
 
 _POOL: dict[int, torch.Tensor] = {}  # by address: the memory of all recordings
@@ -214,6 +233,10 @@ _C = {
     "_tensors_data_ptrs_at_indices_equal": _same_places,
     "_construct_CUDA_Tensor_From_Storage_And_Metadata": _tensor,
 }
+# What lets torch itself raise is in builds for CUDA only.
+if not hasattr(torch._C, "_set_storage_access_error_msg"):
+    _C["_set_storage_access_error_msg"] = _overwrite
+    _C["_set_storage_data_ptr_access_error_msg"] = _nothing
 _LOCK = threading.RLock()  # what is patched belongs to the whole process
 
 
