@@ -300,9 +300,21 @@ class _Working(Counting):
                 self.unread.remove(place)
                 self.weights += bytes_of(tensor)
         least = int(needed(func, given[0], done)) if done else 0
-        products = {"flops": done, "needed": least, "dtype": dtype, "results": results}
-        first = name, "eager", "", (name,), 0, 0, 0, moved
-        return Kernel(*first, gathered=moved * by_index, **products)
+        return Kernel(
+            name,
+            language="eager",
+            phase="",
+            ops=(name,),
+            loads=0,
+            stores=0,
+            reductions=0,
+            bytes=moved,
+            flops=done,
+            dtype=dtype,
+            results=results,
+            gathered=moved * by_index,
+            needed=least,
+        )
 
 
 class _Outside(_Working):
