@@ -51,12 +51,15 @@ FAILURES = (
         r"No space left|os error 28|Disk quota",
         "the disk is full: 9 GiB are needed, and with make setup TORCH=cpu 3",
     ),
+    (r"CERTIFICATE_VERIFY|SSLError|invalid peer cert", "TLS failed: set PIP_CERT"),
     (
         r"NewConnectionError|Temporary failure in name|Failed to establish|timed out"
         r"|Connection (reset|refused|aborted)|Max retries|unreachable|dns error"
         r"|error sending request|Could not connect|ProxyError",
         "no network: the packages could not be fetched; connect (or set the proxy)",
     ),
+    (r"initialize cache", "uv cannot write its cache: set UV_CACHE_DIR to a folder"),
+    (r"Permission denied|Read-only file", "cannot write in .venv: check its owner"),
 )
 # Settings of pip, and where uv reads them: uv does not read pip's files.
 SETTINGS = {

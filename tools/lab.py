@@ -46,8 +46,7 @@ def deliver(course: Path, own: Path) -> Iterator[str]:
     """
     own.mkdir(parents=True, exist_ok=True)
     with FileLock(own / ".lock", timeout=30):
-        place = own / RECORD
-        record = json.loads(place.read_text("utf-8")) if place.exists() else {}
+        record = _recorded(own)
         paths = (p for pattern in (*NOTEBOOKS, *PAGES) for p in course.glob(pattern))
         wanted = {p.relative_to(course).as_posix(): _cleared(p) for p in paths}
         for name in sorted(record.keys() | wanted.keys()):
@@ -55,7 +54,7 @@ def deliver(course: Path, own: Path) -> Iterator[str]:
                 yield from _bring(own / name, name, wanted[name], record)
             else:
                 yield from _retire(own / name, name, record)
-            write_atomically(place, json.dumps(record, indent=1) + "\n")
+            write_atomically(own / RECORD, json.dumps(record, indent=1) + "\n")
 
 
 def _bring(target: Path, name: str, text: str, record: dict[str, str]) -> Iterator[str]:
@@ -110,6 +109,14 @@ def digest(text: str) -> str:
     except (ValueError, KeyError, TypeError):  # a page, or a damaged notebook
         pass
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _recorded(own: Path) -> dict[str, str]:
+    try:
+        record = json.loads((own / RECORD).read_text(encoding="utf-8"))
+        return {str(name): str(known) for name, known in record.items()}
+    except (OSError, ValueError, AttributeError):
+        return {}  # then whatever differs counts as the reader's
 
 
 def _cleared(path: Path) -> str:

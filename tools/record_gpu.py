@@ -51,7 +51,11 @@ def main(arguments: list[str] | None = None) -> int:
     here = f"{torch.cuda.get_device_name()} torch {torch.__version__}".lower()
     folder = FOLDER / re.sub(r"[^a-z0-9.]+", "-", here)
     torch.backends.mha.set_fastpath_enabled(False)  # eager runs its operations
-    failed = record(folder, cases())
+    try:
+        failed = record(folder, cases())
+    except KeyboardInterrupt:
+        print("interrupted: every finished case is kept, run it again to go on")
+        return 130
     print(f"recorded in data/recorded/{folder.name}, {failed} failed")
     return int(failed > 0)
 
