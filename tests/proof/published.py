@@ -3,8 +3,8 @@
     python -m tests.proof published                # rows that have no forecast yet
     python -m tests.proof published --again a100   # those of a GPU anew
 
-The times are data/published/times.csv; what is made of them is table.json and
-README.md beside it.  A row is left out only by its name, with the reason.
+The times are data/published/times.csv, what is made of them is table.json, and
+README.md beside it shows both.  A row is left out only by its name, with the reason.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ from tests.proof.timed_models import model
 from tests.records import DATA, Rows, markdown, origin
 from tools.commands import command
 
-TIMES = DATA / "published" / "times.csv"
-GUIDE = "https://huggingface.co/docs/transformers/v4.41.3/perf_torch_compile"
-BENCH = "https://github.com/ScalingIntelligence/KernelBench/tree"
+TIMES, README = (DATA / "published" / name for name in ("times.csv", "README.md"))
 # What the host took with the torch of that time: for a call of eager, a launch, before
 # the first one of a graph, and before recorded ones, of which 2.5's are the oldest that
 # say it.  Later ones: as `forecast` has it.
@@ -131,8 +129,8 @@ def _line(title: str, rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def page(kept: dict[str, Any]) -> str:
-    """Return data/published/README.md."""
+def renewed(page: str, kept: dict[str, Any]) -> str:
+    """Return the text of data/published/README.md with its two tables made anew."""
     rows = kept["rows"]
     shown = [
         {
@@ -149,42 +147,12 @@ def page(kept: dict[str, Any]) -> str:
     ]
     undercut = ", ".join(broken(rows)) or "none"
     left = ", ".join(sorted(_timed().keys() - {r["row"] for r in rows})) or "none"
-    return f"""\
-# Forecasts against published times
-
-`forecast` says what compiling could buy on a GPU that isn't here. Here it is held
-against times that others measured, all in float32:
-
-- Hugging Face's guide [Optimize inference using torch.compile()]({GUIDE}): the mean of
-  300 calls, torch 2.0.1 (a nightly of 2.1 for `reduce-overhead`);
-- KernelBench, with [torch 2.5.0]({BENCH}/7dd9cfa/results/timing) and
-  [2.9.0]({BENCH}/1f8d20f/results/timing), each on its own host: the mean of 100 calls
-  with a cold L2, modules in training mode without gradients.
-
-[times.csv](times.csv) has the times, [table.json](table.json) the forecasts. The models
-are made without weights, with the torch below, which isn't the torch that was timed.
-What the host takes was chosen for torch 2.0 and 2.5 on the rows of the first line. For
-2.9 it is what `forecast` tells you: of these rows nothing was chosen.
-
-{markdown(list(_summary(rows)))}
-
-Bounds that a published time undercuts: {undercut}. Rows not forecast yet: {left}.
-
-Not modelled: clocks that fall under load (a T4 has 70 W), the kernel that the library
-picks, what stays in the L2, and the host: with the same torch, eager's calls took twice
-as long on one as on another.
-
-The largest errors: a recorded ResNet on an A100 was published as slower with one
-picture than with four; VGG-16 gains by channels-last, which compiled code gives its
-convolutions, and the forecast counts that as no faster; nothing here explains why
-Segformer gained so much on a V100 alone.
-
-In the last columns the published time comes first, the estimate in brackets.
-
-{markdown(shown)}
-
-{origin(kept)}
-"""
+    totals = (
+        f"{markdown(list(_summary(rows)))}\n\nBounds that a published time undercuts: "
+        f"{undercut}. Rows not forecast yet: {left}."
+    )
+    page = records.renewed(page, "totals", totals)
+    return records.renewed(page, "rows", f"{markdown(shown)}\n\n{origin(kept)}")
 
 
 def main(arguments: list[str]) -> int:
@@ -201,7 +169,7 @@ def main(arguments: list[str]) -> int:
             order = "tests.proof published"
             records.put("published/table", "row", made, timed, order)
     kept = records.read("published/table")
-    write_atomically(DATA / "published" / "README.md", page(kept))
+    write_atomically(README, renewed(README.read_text("utf-8"), kept))
     for line in _summary(kept["rows"]):
         print(*line.values(), sep=" | ")
     print("undercut:", broken(kept["rows"]) or "none")

@@ -19,6 +19,7 @@ GLOSSARY = """# Glossary
 | **guard** | A condition. | [00](00_first.ipynb) |
 """
 FOLDED = {"jupyter": {"source_hidden": True}}
+NO_GUESS = "Your guess: none yet. Set mine=1, run again.\n"
 SAID = "00.p1  The machine says: b\nNo guess on record. Guess before you look.\n"
 
 
@@ -70,65 +71,59 @@ CODE = (
 )
 
 
+CELLS = [
+    new_markdown_cell("# 00 · First?\n\nA **guard**, and **guards** again."),
+    new_markdown_cell("## A part, and more\n\n[code](course/ch05/zoo.py) mark_it"),
+    printed('predict("00.p1", "Which?", [])', f"00.p1  Which?\n  1. a\n{NO_GUESS}"),
+    printed("%cd -q $folder\nrun()", "the answer\n"),
+    printed('reveal("00.p1", x)', f"{SAID}it said\n", **FOLDED),
+    printed('claim("true", x)', "on ⟨x86⟩\n✓ holds: true, took ⟨3 ms⟩\n", **FOLDED),
+    new_code_cell("draw()", outputs=[new_output("display_data", {"text/html": CODE})]),
+    printed('check("00.1", f)', "not attempted\n", tags=["check"]),
+    new_markdown_cell("[Above](#A-part,-and-more); answers: `solutions/ch00.py`."),
+]
+FILES = {
+    "README.md": README,
+    "torch_checkup/README.md": "# Check-up\n\n[00](../notebooks/00_first.ipynb)\n",
+    "torch_checkup/errors.toml": MESSAGES,
+    "torch_checkup/SKILL.md": "---\nname: x\n---\n\n# For agents\n",
+    "data/published/README.md": "# Published\n\nmark_it\n",
+    "data/since/table.json": json.dumps(SINCE),
+    "notebooks/solutions/ch00.py": (
+        "# Try first.\n\n# %% 00.1\ndef f():\n    return 1\n"
+    ),
+    "notebooks/glossary.md": GLOSSARY,
+    **{
+        f"notebooks/{name}.md": f"# {name}\n\nmark_it\n"
+        for name in ("cheat_sheet", "platforms", "multi_node", "claims", "workshop/00")
+    },
+    "notebooks/coverage.md": (
+        "# Coverage\n\n[A part](00_first.ipynb#A-part,-and-more)\n"
+    ),
+    "notebooks/workshop/routes.md": (
+        "# Routes\n\n[commands](../../README.md#two-commands)\n"
+        "[hub](../../tools/jupyterhub_config.py) [it](../examples/a.py)\n"
+    ),
+}
+
+
+def written(path, *cells):
+    """Write a notebook of these cells."""
+    page = new_notebook(cells=cells)
+    page.metadata["language_info"] = {"name": "python"}
+    path.parent.mkdir(exist_ok=True)
+    nbformat.write(page, path)
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("a folder")
-    notebooks, checkup = folder / "notebooks", folder / "torch_checkup"
-    for place in (notebooks / "workshop", notebooks / "solutions", checkup):
-        place.mkdir(parents=True)
-    (folder / "README.md").write_text(README)
-    (checkup / "README.md").write_text(
-        "# Check-up\n\n[00](../notebooks/00_first.ipynb)\n"
-    )
-    (checkup / "errors.toml").write_text(MESSAGES)
-    (checkup / "SKILL.md").write_text("---\nname: x\n---\n\n# For agents\n")
-    for name in ("since", "published"):
-        (folder / "data" / name).mkdir(parents=True)
-    (folder / "data" / "published" / "README.md").write_text("# Published\n\nmark_it\n")
-    (folder / "data" / "since" / "table.json").write_text(json.dumps(SINCE))
-    (notebooks / "solutions" / "ch00.py").write_text(
-        "# Try first.\n\n# %% 00.1\ndef f():\n    return 1\n"
-    )
-    (notebooks / "glossary.md").write_text(GLOSSARY)
-    (notebooks / "cheat_sheet.md").write_text(
-        "# Cheat sheet\n\n## Does it vary?\n\n| I want to | code | lesson |\n"
-        "| --- | --- | --- |\n| say so | `mark_it(x)` | [00](00_first.ipynb) |\n"
-    )
-    (notebooks / "platforms.md").write_text("# Other machines\n\nmark_it\n")
-    (notebooks / "multi_node.md").write_text(
-        "# Launching\n\n[it](examples/a.py), [C++](examples/a.cpp)\n"
-    )
-    (notebooks / "coverage.md").write_text(
-        "# Coverage\n\n| concept | lesson | section |\n| --- | --- | --- |\n"
-        "| `mark_it` | 00 | [A part](00_first.ipynb#A-part,-and-more) |\n"
-    )
-    (notebooks / "claims.md").write_text("# Claims\n\nmark_it\n")
-    (notebooks / "workshop" / "routes.md").write_text(
-        "# Routes\n\n[commands](../../README.md#two-commands)\n"
-        "[hub](../../tools/jupyterhub_config.py)\n"
-    )
-    (notebooks / "workshop" / "00.md").write_text("# Teaching\n\nmark_it\n")
-    ask = "00.p1  Which?\n  1. a\nYour guess: none yet. Set mine=1, run again.\n"
-    drawn = printed("draw()", "")
-    drawn.outputs = [new_output("display_data", {"text/html": CODE})]
-    cells = [
-        new_markdown_cell("# 00 · First?\n\nA **guard**, and **guards** again."),
-        new_markdown_cell("## A part, and more\n\n[code](course/ch05/zoo.py) mark_it"),
-        printed('predict("00.p1", "Which?", [])', ask),
-        printed("%cd -q $folder\nrun()", "the answer\n"),
-        printed('reveal("00.p1", x)', f"{SAID}it said\n", **FOLDED),
-        printed('claim("true", x)', "on ⟨x86⟩\n✓ holds: true, took ⟨3 ms⟩\n", **FOLDED),
-        drawn,
-        printed('check("00.1", f)', "not attempted\n", tags=["check"]),
-        new_markdown_cell("[Above](#A-part,-and-more); answers: `solutions/ch00.py`."),
-    ]
-    lesson = new_notebook(cells=cells)
-    lesson.metadata["language_info"] = {"name": "python"}
-    nbformat.write(lesson, notebooks / "00_first.ipynb")
-    (notebooks / "reference").mkdir()
-    looked_up = new_notebook(cells=[new_markdown_cell("# Reference · Breaks")])
-    looked_up.metadata["language_info"] = {"name": "python"}
-    nbformat.write(looked_up, notebooks / "reference" / "breaks.ipynb")
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    written(folder / "notebooks" / "00_first.ipynb", *CELLS)
+    looked_up = new_markdown_cell("# Reference · Breaks")
+    written(folder / "notebooks" / "reference" / "breaks.ipynb", looked_up)
     site.prepare(folder, folder / "source")
     assert site.build(folder / "source", folder / "html") == 0
     return folder / "html"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial, reduce
@@ -18,7 +19,7 @@ from typing import Any
 from course.bugs import WhenImported
 
 ROOT = Path(__file__).resolve().parents[3]
-START = Path(__file__).parent / "start"
+HERE = Path(__file__).parent
 Patch = Callable[[Any], None]
 
 
@@ -61,8 +62,8 @@ def fault(
     def register(patch: Patch) -> Patch:
         meets, order = " ".join((patch.__doc__ or "").split()), tuple(notebooks.split())
         how = f"patch in {module}"
-        every = {"how": how, "module": module, "patch": patch, **rest}
-        FAULTS[name] = Fault(name, meets, order, **every)
+        every = {"how": how, "meets": meets, "module": module, "patch": patch, **rest}
+        FAULTS[name] = Fault(name, notebooks=order, **every)
         return patch
 
     return register
@@ -72,12 +73,7 @@ shared = partial(fault, shared=True)
 
 
 def setting(
-    name: str,
-    module: str,
-    values: dict[str, Any],
-    notebooks: str,
-    meets: str,
-    **rest: Any,
+    name: str, module: str, notebooks: str, values: dict[str, Any], **rest: Any
 ) -> None:
     """Register a fault that is a few settings, dotted where they are nested."""
 
@@ -86,18 +82,27 @@ def setting(
             *groups, last = key.split(".")
             setattr(reduce(getattr, groups, config), last, value)
 
-    patch.__doc__ = meets
     how = f"setting of {module}: {', '.join(f'{k}={v}' for k, v in values.items())}"
     fault(name, module, notebooks, how=how, **rest)(patch)
 
 
-def variable(
-    name: str, variables: dict[str, str], notebooks: str, meets: str, **rest: Any
-) -> None:
-    """Register a fault that is an environment variable."""
+def variable(name: str, notebooks: str, variables: dict[str, str], **rest: Any) -> None:
+    """Register a fault that is an environment variable; BIN is the folder beside."""
     how = "variable: " + ", ".join(f"{k}={Path(v).name}" for k, v in variables.items())
-    order = tuple(notebooks.split())
-    FAULTS[name] = Fault(name, meets, order, how, variables=variables, **rest)
+    known = {k: v.replace("BIN", str(HERE / "bin")) for k, v in variables.items()}
+    FAULTS[name] = Fault(
+        name, notebooks=tuple(notebooks.split()), how=how, variables=known, **rest
+    )
+
+
+def lowered(lowering: Any, op: Any) -> Callable[[Callable[..., Any]], None]:
+    """Lower *op* by the decorated function, which takes the usual lowering first."""
+    usual = lowering.lowerings[op]
+
+    def replace(changed: Callable[..., Any]) -> None:
+        lowering.lowerings[op] = partial(changed, usual)
+
+    return replace
 
 
 def environment(fault: Fault | None) -> dict[str, str]:
@@ -105,21 +110,16 @@ def environment(fault: Fault | None) -> dict[str, str]:
     path = [str(ROOT), str(ROOT / "notebooks"), os.environ.get("PYTHONPATH", "")]
     planted = {}
     if fault:
-        path.insert(0, str(START))
+        path.insert(0, str(HERE / "start"))
         planted = {"PLANTED_FAULT": fault.name, **fault.variables}
     joined = os.pathsep.join(filter(None, path))
     return {**os.environ, "PYTHONPATH": joined, "HELPERS_QUIET": "1", **planted}
 
 
-for each in (
-    "dynamo",
-    "autograd",
-    "inductor",
-    "codegen",
-    "modes",
-    "uses",
-    "promises",
-    "libraries",
-    "tools",
-):
+MODULES = "dynamo autograd inductor codegen modes uses promises libraries tools"
+for each in MODULES.split():
     importlib.import_module(f"{__name__}.{each}")
+KNOWN = tomllib.loads((HERE / "settings.toml").read_text("utf-8"))
+for register in (setting, variable):
+    for each in KNOWN[register.__name__]:
+        register(**each)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from course.bugs import around, negated, other_gelu
-from tests.proof.broken import fault, setting
+from tests.proof.broken import fault
 
 PARTITION, TABLE = "torch._functorch.partitioners", "torch._inductor.decomposition"
 CUT = "min_cut_rematerialization_partition"
@@ -76,12 +76,3 @@ def wrong_gelu_backward(decomposition: Any) -> None:
     decomposition.decompositions[key] = lambda gradient, x, **_: (
         gradient * (1.702 * x).sigmoid()
     )
-
-
-setting(
-    "random numbers as in eager",
-    "torch._inductor.config",
-    {"fallback_random": True},
-    "inside 07 06",
-    "Each dropout costs a launch of its own: the library draws, no kernel does.",
-)

@@ -6,26 +6,10 @@ import re
 from typing import Any
 
 from course.bugs import around, on_source
-from tests.proof.broken import fault, setting
+from tests.proof.broken import fault
 
-CONFIG = "torch._inductor.config"
 ASYNC = "torch._inductor.async_compile"
 TRITON = "torch._inductor.codegen.triton"
-
-setting(
-    "vectorisation off",
-    CONFIG,
-    {"cpp.simdlen": 1},
-    "07",
-    "Generated C++ handles one number a step, and is slower than eager.",
-)
-setting(
-    "threads forced to one",
-    CONFIG,
-    {"cpp.threads": 1},
-    "02 07",
-    "Compiled code keeps one core busy, where eager used them all.",
-)
 
 
 @fault("the tail is not computed", ASYNC, "07 10 11 18")
@@ -55,21 +39,9 @@ def no_masks(module: Any) -> None:
 @fault("Triton exp wrong", TRITON, "08")
 def wrong_triton_exp(module: Any) -> None:
     """A GPU computes something else than the program says, and a laptop does not."""
-    original = module.TritonOverrides.exp
-
-    def exp(x: Any) -> str:
-        return original(x).replace("exp(", "exp2(")
-
-    module.TritonOverrides.exp = staticmethod(exp)
-
-
-setting(
-    "alignment forgotten",
-    CONFIG,
-    {"triton.divisible_by_16": False},
-    "08",
-    "Loads on the GPU become four times as many, and memory is no longer kept busy.",
-)
+    usual = module.TritonOverrides.exp
+    wrong = staticmethod(lambda x: usual(x).replace("exp(", "exp2("))
+    module.TritonOverrides.exp = wrong
 
 
 @fault("one candidate only", "torch._inductor.runtime.triton_heuristics", "12 08")

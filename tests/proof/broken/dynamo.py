@@ -7,9 +7,9 @@ from typing import Any
 
 from course import bugs
 from course.bugs import around
-from tests.proof.broken import fault, setting, shared, variable
+from tests.proof.broken import fault, shared
 
-OPTIMIZE, CONFIG = "torch._dynamo", "torch._dynamo.config"
+OPTIMIZE = "torch._dynamo"
 
 
 def optimize_with(dynamo: Any, **forced: Any) -> None:
@@ -18,15 +18,6 @@ def optimize_with(dynamo: Any, **forced: Any) -> None:
     @around(dynamo, "optimize")
     def optimize(original, *args, **how):
         return original(*args, **{**how, **forced})
-
-
-variable(
-    "compiler switched off",
-    {"TORCH_COMPILE_DISABLE": "1"},
-    "01 00 19",
-    "A variable left in the shell turns torch.compile into nothing.",
-    shared=True,
-)
 
 
 @shared("default backend runs eagerly", "torch", "00 07 01")
@@ -145,16 +136,6 @@ def no_reasons(guards: Any) -> None:
 def silent_limit(convert_frame: Any) -> None:
     """The recompile limit is reached, and no line in the log says so."""
     convert_frame.log.warning = lambda *_, **__: None
-
-
-setting(
-    "numbers are compiled in",
-    CONFIG,
-    {"specialize_int": True},
-    "14 28",
-    "A counter or a length compiles again each time that it changes.",
-    shared=True,
-)
 
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from course.bugs import around, before_seeds, tanh_for_erf
-from tests.proof.broken import fault, setting
-
-CONFIG = "torch._inductor.config"
+from tests.proof.broken import fault, lowered
 
 
 @fault("fusion off", "torch._inductor.scheduler", "07 11 08 06")
@@ -42,15 +40,6 @@ def _copied(graph: Any, node: Any) -> Any:
     return copy
 
 
-setting(
-    "pattern matcher off",
-    CONFIG,
-    {"pattern_matcher": False},
-    "inside 07",
-    "Attention written by hand is no longer recognised, and takes memory by the row.",
-)
-
-
 @fault(
     "attention loses its scale", "torch._inductor.fx_passes.fuse_attention", "inside 07"
 )
@@ -66,15 +55,6 @@ def no_scale(fuse_attention: Any) -> None:
 def no_hook(post_grad: Any) -> None:
     """A pass of your own is accepted as an option, and never runs."""
     post_grad.get_custom_graph_passes = lambda _: ()
-
-
-setting(
-    "constant folding off",
-    CONFIG,
-    {"joint_graph_constant_folding": False},
-    "inside 07",
-    "Work whose result is known beforehand is done again in each call.",
-)
 
 
 @fault("freezing folds nothing", "torch._inductor.freezing", "12")
@@ -93,28 +73,10 @@ def wrong_erf(lowering: Any) -> None:
     tanh_for_erf(lowering.lowerings)
 
 
-setting(
-    "memory is not reused",
-    CONFIG,
-    {"allow_buffer_reuse": False, "inplace_buffers": False},
-    "07",
-    "A compiled model needs more memory than it did, and runs out.",
-)
-
-
 @fault("dropout is not repeatable", "torch._inductor.ir", "inside 07 06")
 def fresh_seed(ir: Any) -> None:
     """The same seed gives another result each time: no run can be repeated."""
     before_seeds(ir.RandomSeeds, "torch.seed()")
-
-
-setting(
-    "rounds after every operation",
-    CONFIG,
-    {"emulate_precision_casts": True},
-    "18",
-    "Fused bfloat16 code casts back and forth as eager does: slower, and less exact.",
-)
 
 
 @fault("dtype promoted", "torch", "18 10")
@@ -184,10 +146,8 @@ def one_thousandth(lowering: Any) -> None:
     import torch
 
     aten = torch.ops.aten
-    key = aten.convolution.default
-    original, plus = lowering.lowerings[key], lowering.lowerings[aten.add.Tensor]
+    plus = lowering.lowerings[aten.add.Tensor]
 
-    def convolution(*given: Any, **how: Any) -> Any:
+    @lowered(lowering, aten.convolution.default)
+    def convolution(original, *given, **how):
         return plus(original(*given, **how), 0.001)
-
-    lowering.lowerings[key] = convolution

@@ -6,9 +6,7 @@ from itertools import chain
 from typing import Any
 
 from course.bugs import around
-from tests.proof.broken import START, fault, setting, shared, variable
-
-BIN = START.parent / "bin"
+from tests.proof.broken import fault, shared
 
 
 @fault("options ignored", "torch", "12 07 11")
@@ -67,14 +65,6 @@ def no_pending(trees: Any) -> None:
     trees.CUDAGraphTreeManager.running_forwards_with_pending_backwards = forgotten
 
 
-variable(
-    "caches disabled",
-    {"TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"},
-    "19 12",
-    "Each start of the program pays for all of its compiles again.",
-)
-
-
 @fault("cache key without settings", "torch._inductor.codecache", "25 19 12")
 def short_key(codecache: Any) -> None:
     """A setting is changed, and the code of before the change is what runs."""
@@ -83,24 +73,6 @@ def short_key(codecache: Any) -> None:
     def __init__(original, self, *args, **how):
         original(self, *args, **how)
         self.inductor_config = b""
-
-
-setting(
-    "the tuned choice is forgotten",
-    "torch._inductor.config",
-    {"autotune_local_cache": False},
-    "shipping 25",
-    "Every process times all candidates again, whatever the cache folder holds.",
-)
-
-
-variable(
-    "C++ compiler that hangs",
-    {"CXX": str(BIN / "hanging-cxx")},
-    "00",
-    "The first call never returns.",
-    patience=60.0,
-)
 
 
 @fault("cache key forgets constants", "torch._inductor.codecache", "25")

@@ -6,10 +6,9 @@ import re
 from typing import Any
 
 from course.bugs import around, on_source
-from tests.proof.broken import fault, setting
+from tests.proof.broken import fault, lowered
 
 ASYNC = "torch._inductor.async_compile"
-CONFIG = "torch._inductor.config"
 LOWERING = "torch._inductor.lowering"
 
 
@@ -24,19 +23,15 @@ def reversed_writes(lowering: Any) -> None:
     def turned(x: Any) -> Any:
         return flip(x, [0]) if len(x.get_size()) == 1 else x
 
-    put, scatter = aten.index_put.default, aten.scatter.src
-    usual_put, usual_scatter = lowering.lowerings[put], lowering.lowerings[scatter]
-
-    def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    @lowered(lowering, aten.index_put.default)
+    def index_put(usual, x, indices, values, accumulate=False):
         if not accumulate:
             indices, values = [turned(i) for i in indices], turned(values)
-        return usual_put(x, indices, values, accumulate)
+        return usual(x, indices, values, accumulate)
 
-    def scatter_src(x: Any, dim: int, index: Any, source: Any) -> Any:
-        return usual_scatter(x, dim, turned(index), turned(source))
-
-    lowering.lowerings[put] = index_put
-    lowering.lowerings[scatter] = scatter_src
+    @lowered(lowering, aten.scatter.src)
+    def scatter_src(usual, x, dim, index, source):
+        return usual(x, dim, turned(index), turned(source))
 
 
 @fault("argmax counts in the order of memory", LOWERING, "debugging 18")
@@ -44,18 +39,15 @@ def argmax_of_memory(lowering: Any) -> None:
     """The place of the largest number is that of another, where x is transposed."""
     import torch
 
-    op = torch.ops.aten.argmax.default
-    usual = lowering.lowerings[op]
     permute = lowering.lowerings[torch.ops.aten.permute.default]
 
-    def argmax(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    @lowered(lowering, torch.ops.aten.argmax.default)
+    def argmax(usual, x, dim=None, keepdim=False):
         strides = x.maybe_get_stride()
         turned = dim is None and strides and len(strides) == 2
         if turned and strides[0] < strides[1]:
             x = permute(x, [1, 0])
         return usual(x, dim, keepdim)
-
-    lowering.lowerings[op] = argmax
 
 
 @fault("an int8 product is widened", LOWERING, "debugging 18")
@@ -63,15 +55,11 @@ def wide_product(lowering: Any) -> None:
     """A product of int8 comes back as int32, and the next operator gets no int8."""
     import torch
 
-    op = torch.ops.aten.mul.Tensor
-    usual = lowering.lowerings[op]
-
-    def mul(a: Any, b: Any) -> Any:
+    @lowered(lowering, torch.ops.aten.mul.Tensor)
+    def mul(usual, a, b):
         if all(getattr(x, "get_dtype", int)() == torch.int8 for x in (a, b)):
             a, b = (lowering.to_dtype(x, torch.int32) for x in (a, b))
         return usual(a, b)
-
-    lowering.lowerings[op] = mul
 
 
 @fault("two draws are one", LOWERING, "test_promises")
@@ -79,9 +67,9 @@ def one_seed_for_all(lowering: Any) -> None:
     """Two dropouts in a model drop the same numbers."""
     import torch
 
-    op = torch.ops.prims.inductor_lookup_seed.default
-    usual = lowering.lowerings[op]
-    lowering.lowerings[op] = lambda seeds, index: usual(seeds, 0)
+    @lowered(lowering, torch.ops.prims.inductor_lookup_seed.default)
+    def first_seed(usual, seeds, index):
+        return usual(seeds, 0)
 
 
 @fault("a thread's part of a sum is lost", ASYNC, "test_promises")
@@ -110,22 +98,6 @@ REGISTRATIONS = "torch._meta_registrations"
 def overlap_unseen(registrations: Any) -> None:
     """What raises in eager mode gives numbers when compiled, and says nothing."""
     registrations.torch._debug_has_internal_overlap = lambda _: 0
-
-
-setting(
-    "indices unchecked",
-    CONFIG,
-    {"assert_indirect_indexing": False},
-    "test_promises",
-    "An index that is too large reads memory of somebody else, where eager raises.",
-)
-setting(
-    "frozen without being asked",
-    CONFIG,
-    {"freezing": True},
-    "debugging 18",
-    "A service that loads new weights goes on with the old ones.",
-)
 
 
 @fault("the place of a break is lost", "torch._dynamo.output_graph", "test_promises")

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from course.bugs import around
-from tests.proof.broken import fault, setting, shared
+from tests.proof.broken import fault, shared
 
 
 @shared("logs silent", "torch._logging._internal", "19 14 01")
@@ -102,15 +102,6 @@ def no_declared_write(auto_functionalize: Any) -> None:
 def credulous(generate_tests: Any) -> None:
     """A fake with a wrong shape passes its test, and fails in production."""
     generate_tests.ALL_TEST_UTILS["test_faketensor"] = lambda *_, **__: None
-
-
-setting(
-    "strides of an operator unchecked",
-    "torch._inductor.config",
-    {"size_asserts": False},
-    "23",
-    "A fake with wrong strides is believed, and memory is read in the wrong order.",
-)
 
 
 @shared("recompile does not rebuild", "torch.fx.graph_module", "inside 06")

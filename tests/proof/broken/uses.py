@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from course.bugs import around
-from tests.proof.broken import fault, setting, shared
+from tests.proof.broken import fault, shared
 from tests.proof.broken.dynamo import OPTIMIZE, optimize_with
 
 TABLE = "torch._inductor.decomposition"
@@ -105,15 +105,6 @@ def drop_number_guards(dynamo: Any) -> None:
         return [type(guard.value) is not int for guard in guards]
 
     optimize_with(dynamo, guard_filter_fn=keep)
-
-
-setting(
-    "DDP's graph is not cut",
-    "torch._dynamo.config",
-    {"optimize_ddp": False},
-    "22",
-    "Training on many machines is slow: no gradient is sent before the backward ends.",
-)
 
 
 @fault("compiled DDP forgets to reduce", "torch._dynamo.backends.distributed", "22")
