@@ -102,6 +102,10 @@ def tags(cell: nbformat.NotebookNode) -> list[str]:
     return cell.metadata.get("tags", [])
 
 
+def is_folded(cell: nbformat.NotebookNode) -> bool:
+    return bool(cell.metadata.get("jupyter", {}).get("source_hidden"))
+
+
 def keys(cell: nbformat.NotebookNode) -> list[str]:
     """Return the exercises that a cell belongs to, from its tags ``ex-01.1``."""
     return [tag.removeprefix("ex-") for tag in tags(cell) if tag.startswith("ex-")]

@@ -87,21 +87,33 @@ def _takes_normal_numbers(fn: Callable[..., Any], *shapes: tuple[int, ...]):
     return lambda: (fn, tuple(randn(*shape) for shape in shapes))
 
 
-for _name, _fn, *_shapes in (
-    ("pointwise chain", lambda x: torch.relu(x.sin() * 2 + 1), (64, 1000)),
-    ("two outputs", lambda x: (x.sin(), x.cos() + 1), (4096,)),
-    ("broadcast and transpose", lambda x, y: x.t() + y, (128, 48), (128,)),
-    ("only on the CPU", lambda x: x + torch.arange(64, device="cpu"), (64,)),
-):
-    kind(_name, "pointwise")(_takes_normal_numbers(_fn, *_shapes))
+def _broken(x: torch.Tensor) -> torch.Tensor:
+    y = x.sin()
+    torch._dynamo.graph_break()
+    return y.cos() * 2
 
 
-@kind("pointwise chain, training", "pointwise", "pointwise")
-def chain_training():
-    return lambda x: torch.tanh(x.sin() * 2 + 1), (randn(64, 1000),)
+def _ordered(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.sort(x)[0], x.reshape(-1).cumsum(0)
 
 
-_SPLIT = "reduction, persistent reduction"
+_ONE, _SPLIT = ["pointwise"], "reduction, persistent reduction"
+
+for _name, _launches, _fn, *_shapes in (
+    ("pointwise chain", _ONE, lambda x: torch.relu(x.sin() * 2 + 1), (64, 1000)),
+    ("pointwise chain, training", _ONE * 2, lambda x: x.sin().tanh(), (64, 1000)),
+    ("two outputs", _ONE, lambda x: (x.sin(), x.cos() + 1), (4096,)),
+    ("broadcast and transpose", _ONE, lambda x, y: x.t() + y, (128, 48), (128,)),
+    ("only on the CPU", _ONE, lambda x: x + torch.arange(64, device="cpu"), (64,)),
+    ("a sum in two kernels", [_SPLIT], torch.sum, (1 << 20,)),
+    ("graph break", _ONE * 2, _broken, (4096,)),
+    ("no tensor operation", [], lambda x: 3, (4,)),
+    ("a QR by a library", ["library, pointwise"], lambda x: torch.linalg.qr(x)[0] * 2,
+     (8, 8)),
+    ("sort and running sum", ["persistent reduction, reduction"], _ordered, (32, 128)),
+):  # fmt: skip
+    kind(_name, *_launches)(_takes_normal_numbers(_fn, *_shapes))
+
 
 for _columns, _forward, _backward in (
     (1024, "persistent reduction", "persistent reduction"),
@@ -116,11 +128,6 @@ for _columns, _forward, _backward in (
 @kind("LayerNorm, training", "persistent reduction", "persistent reduction")
 def layer_norm():
     return nn.LayerNorm(256), (randn(48, 256),)
-
-
-@kind("a sum in two kernels", "reduction, persistent reduction")
-def full_sum():
-    return lambda x: x.sum(), (randn(1 << 20),)
 
 
 @kind(
@@ -234,16 +241,6 @@ def adamw():
     return lambda: optimizer.step(), ()
 
 
-@kind("graph break", "pointwise", "pointwise")
-def graph_break():
-    def broken(x):
-        y = x.sin()
-        torch._dynamo.graph_break()
-        return y.cos() * 2
-
-    return broken, (randn(4096),)
-
-
 @kind("your own Triton kernel", "pointwise, yours, pointwise")
 def own_kernel():
     from tests.helpers.gpu.triton_kernel import add_one
@@ -255,18 +252,3 @@ def own_kernel():
         return out.sin()
 
     return surrounded, (randn(1000),)
-
-
-@kind("no tensor operation")
-def nothing():
-    return lambda x: 3, (randn(4),)
-
-
-@kind("a QR by a library", "library, pointwise")
-def factorised():
-    return lambda x: torch.linalg.qr(x)[0] * 2, (randn(8, 8),)
-
-
-@kind("sort and running sum", "persistent reduction, reduction")
-def ordered():
-    return lambda x: (torch.sort(x)[0], x.reshape(-1).cumsum(0)), (randn(32, 128),)

@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from tests.form import Lesson
+from tests.form import Lesson, is_folded
 from tests.refresh import ROOT, notebooks, pages, read
 
 CEILINGS = tomllib.loads((ROOT / "tests" / "weight.toml").read_text(encoding="utf-8"))
@@ -15,10 +15,6 @@ ROOMS["tools"].append(ROOT / "bootstrap.py")
 def lines(place):
     files = place.rglob("*.py") if place.is_dir() else [place]
     return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
-
-
-def is_folded(cell):
-    return bool(cell.metadata.get("jupyter", {}).get("source_hidden"))
 
 
 def weights():

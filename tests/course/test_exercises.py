@@ -126,7 +126,7 @@ SLOW = ("00.1", "10.1", "10.2", "16.1", "18.1", "19.1", "23.1")
 @pytest.mark.parametrize(
     ("notebook", "key", "newest"),
     [
-        *(pytest.param(p, k, 2 * (k in SLOW), id=k) for p, k in EXERCISES),
+        *(pytest.param(p, k, int(k in SLOW), id=k) for p, k in EXERCISES),
         *(
             pytest.param(p, k, 0, id=f"all of {k}", marks=pytest.mark.weekly)
             for p, k in EXERCISES

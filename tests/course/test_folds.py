@@ -5,7 +5,9 @@ import symtable
 from collections.abc import Iterator
 
 import pytest
+from nbformat import NotebookNode
 
+from tests.form import Lesson, is_folded
 from tests.refresh import notebooks, read
 
 LESSONS = notebooks()
@@ -39,13 +41,14 @@ def used(source: str) -> set[str]:
     return set(walk(symtable.symtable(source, "cell", "exec")))
 
 
-def only_folded(cells: list[tuple[str, bool]]) -> set[str]:
+def only_folded(cells: list[NotebookNode]) -> set[str]:
     """Return names that a visible cell uses, and only folded cells before it make."""
     shown: set[str] = set()
     folded: set[str] = set()
     missed: set[str] = set()
-    for source, is_folded in cells:
-        if is_folded:
+    for cell in cells:
+        source = python(cell.source)
+        if is_folded(cell):
             folded |= made(source)
             continue
         shown |= made(source)
@@ -55,12 +58,4 @@ def only_folded(cells: list[tuple[str, bool]]) -> set[str]:
 
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.name[:2])
 def test_a_visible_cell_needs_no_fold(path):
-    cells = [
-        (
-            python(cell.source),
-            cell.metadata.get("jupyter", {}).get("source_hidden", False),
-        )
-        for cell in read(path).cells
-        if cell.cell_type == "code"
-    ]
-    assert not only_folded(cells)
+    assert not only_folded(Lesson(read(path), path).code)

@@ -68,7 +68,5 @@ def test_only_the_libraries_of_practice_are_left_out(monkeypatch):
     assert "another version of transformers than 5" in caught(old)[1]
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     said = ImportError("The Trainer with PyTorch requires `accelerate>=1.1.0`")
-    assert caught(said) == (
-        "accelerate",
-        "accelerate, which is not installed here (pip install accelerate)",
-    )
+    told = "accelerate, which is not installed here (pip install accelerate)"
+    assert caught(said) == ("accelerate", told)

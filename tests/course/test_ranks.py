@@ -9,7 +9,8 @@ import pytest
 
 from course.ch22.ranks import RankFailed, Ranks
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+posix = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+pytestmark = [posix, pytest.mark.weekly]
 RAISES = """
 import os
 import torch.distributed as dist
@@ -37,11 +38,7 @@ def two():
     ("what", "told"),
     [
         ('raise ValueError("rank 1 has had enough")', "ValueError: rank 1 has had"),
-        pytest.param(
-            "os.kill(os.getpid(), 9)",
-            "(?s)^a rank ended.*SIGKILL",
-            marks=pytest.mark.weekly,
-        ),
+        ("os.kill(os.getpid(), 9)", "(?s)^a rank ended.*SIGKILL"),
     ],
 )
 def test_of_a_rank_that_fails_it_is_said_how(two, what, told):
@@ -50,7 +47,6 @@ def test_of_a_rank_that_fails_it_is_said_how(two, what, told):
         two.run("fails.py")
 
 
-@pytest.mark.weekly
 def test_the_limit_stops_all_and_a_script_may_be_written_anew(two):
     script = two.folder / "script.py"
     for number in (1, 2):

@@ -172,21 +172,6 @@ def test_no_recompile_limit_is_used_up():
     assert "looped" in [m.co_name for m in history if m.fail_type], "looked at"
 
 
-def test_shapes_seen_by_a_helper_do_not_make_the_caller_dynamic():
-    def f(x):
-        return x * 3
-
-    graphs(f, torch.ones(8))
-    seen = []
-
-    def backend(graph, inputs):
-        seen.append([type(i).__name__ for i in inputs])
-        return graph
-
-    torch.compile(f, backend=backend)(torch.ones(9))
-    assert seen == [["Tensor"]], "a SymInt input would mean a dynamic graph"
-
-
 def test_fresh_code_keeps_defaults_closure_and_method():
     n = 5
 

@@ -75,12 +75,8 @@ def row(fault: Fault, found: failing.Failure | None) -> dict[str, Any]:
         # Without the folders of one machine.
         said = re.sub(r"(?<![\w.])/[\w./-]+/", "…/", failing.first_line(said))
         cell = f"{found.cell}, {found.heading}"
-        notice = [
-            key_of(Path(found.where.removeprefix("tests."))),
-            cell,
-            kind,
-            failing.short(said, 110),
-        ]
+        page = key_of(Path(found.where.removeprefix("tests.")))
+        notice = [page, cell, kind, failing.short(said, 110)]
     columns = ("fault", "a user would meet", "planted by", "noticed by", "cell", "kind")
     whole = (fault.name, fault.meets, fault.how, *notice)
     return dict(zip((*columns, "it said"), whole, strict=True))

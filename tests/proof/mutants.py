@@ -22,7 +22,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,56 +38,48 @@ pytest_add_cli_args_test_selection = {tests}
 """
 
 
-def mutmut_for(path: str, tests: list[str], folder: Path) -> Callable[..., str]:
-    """Copy the checkout to *folder*; return mutmut there: words to what it prints.
+def ran(folder: Path, *words: str, path: Path, **more: str) -> Any:
+    """Run a module of Python in *folder*, with *path* to import from; *more* is env."""
+    env = {**os.environ, "HELPERS_QUIET": "1", "PYTHONPATH": str(path), **more}
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.run([sys.executable, "-m", *words], cwd=folder, env=env, **piped)
 
-    Keywords are variables of its environment.
-    """
+
+def copy(path: str, tests: list[str], folder: Path) -> None:
+    """Copy the checkout to *folder*, with the settings of mutmut."""
     unwanted = shutil.ignore_patterns(".*", "mutants", "__pycache__", "*.egg-info")
     shutil.copytree(ROOT, folder, ignore=unwanted, dirs_exist_ok=True)
     everything = [place.name for place in folder.iterdir()]
     with (folder / "pyproject.toml").open("a") as file:
         file.write(SETTINGS.format(path=path, everything=everything, tests=tests))
-    env = {**os.environ, "HELPERS_QUIET": "1", "PYTHONPATH": str(folder / "mutants")}
-
-    def mutmut(*words: str, **more: str) -> str:
-        command = [sys.executable, "-m", "mutmut", *words]
-        piped = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        return subprocess.run(command, cwd=folder, env=env | more, **piped).stdout
-
-    return mutmut
-
-
-def fails(tests: list[str], folder: Path) -> bool:
-    """Return whether one of *tests* fails with the module as it is in *folder*."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", *tests]
-    env = {**os.environ, "HELPERS_QUIET": "1", "PYTHONPATH": str(folder)}
-    return bool(
-        subprocess.run(command, cwd=folder, env=env, capture_output=True).returncode
-    )
 
 
 def mutate(
     path: str, tests: list[str], folder: Path, draw: int | None
 ) -> dict[str, Any]:
-    """Return the row of a module, for which *draw* mutants are tried, or all.
+    """Return the row of a module, for which *draw* mutants are tried, or all."""
+    copy(path, tests, folder)
 
-    It works in *folder*, in a copy of the checkout.
-    """
-    mutmut = mutmut_for(path, tests, folder)
+    def mutmut(*words: str, **more: str) -> str:
+        where = folder / "mutants"
+        return ran(folder, "mutmut", *words, path=where, **more).stdout
+
+    def fails() -> bool:
+        return bool(ran(folder, "pytest", "-q", "-x", *tests, path=folder).returncode)
+
     # All mutants are made, and no test runs.
     said = mutmut("run", PYTEST_ADDOPTS="--collect-only")
     lines = mutmut("results", "--all", "true").splitlines()
     made = sorted(line.strip().split(": ")[0] for line in lines)
     assert made, said[-2000:]
-    assert not fails(tests, folder), "the tests fail with nothing changed"
+    assert not fails(), "the tests fail with nothing changed"
     names = random.sample(made, min(draw or len(made), len(made)))
     file, survived = folder / path, 0
     source = file.read_text("utf-8")
     for name in names:
         said = mutmut("apply", name)
         assert file.read_text("utf-8") != source, said
-        if not fails(tests, folder):
+        if not fails():
             survived += 1
             print("not noticed:", mutmut("show", name))
         file.write_text(source, "utf-8")

@@ -39,12 +39,8 @@ def breaks() -> dict[str, str]:
 
 def public() -> dict[str, str]:
     """Return the public names of the modules in PUBLIC."""
-    return {
-        f"{module}.{name}": ""
-        for module in PUBLIC
-        for name in dir(importlib.import_module(module))
-        if not name.startswith("_")
-    }
+    every = ((m, name) for m in PUBLIC for name in dir(importlib.import_module(m)))
+    return {f"{m}.{name}": "" for m, name in every if not name.startswith("_")}
 
 
 def imported() -> set[tuple[str, str]]:
@@ -76,11 +72,7 @@ def is_there(module: str, name: str) -> bool:
 
 def private() -> dict[str, str]:
     """Return those of the imported private names that are there."""
-    return {
-        f"{module}.{name}": ""
-        for module, name in sorted(imported())
-        if is_there(module, name)
-    }
+    return {f"{m}.{name}": "" for m, name in sorted(imported()) if is_there(m, name)}
 
 
 def names() -> dict[str, dict[str, str]]:

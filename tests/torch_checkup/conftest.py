@@ -12,11 +12,18 @@ from torch_checkup import options
 from torch_checkup.model import Model, found_of
 
 
-def written(folder, body, name="mine.py"):
-    """Write a file that imports torch, and return the target that it makes."""
-    path = folder / name
+def written(folder, body, make="make"):
+    """Write a file that imports torch, and return the target that *make* is in it."""
+    path = folder / "mine.py"
     path.write_text("import torch\n" + textwrap.dedent(body))
-    return f"{path}:make"
+    return f"{path}:{make}"
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    """The next test has another file of that name."""
+    yield
+    sys.modules.pop("mine", None)
 
 
 @pytest.fixture
@@ -37,5 +44,4 @@ def looked_at(tmp_path, monkeypatch):
         model.try_out()
         return [found_of(model, part) for part in parts]
 
-    yield look
-    sys.modules.pop("mine", None)
+    return look

@@ -1,11 +1,11 @@
 """``composes``: what people put around a training step, and what becomes of it."""
 
 import dataclasses
-import sys
 
 import pytest
 import torch
 
+from tests.torch_checkup.conftest import written
 from torch_checkup import composes, sandbox
 from torch_checkup.composing import WAYS, Composition, Situation, TrainingStep, judged
 from torch_checkup.helpers.errors import InputError
@@ -16,7 +16,6 @@ import functools
 import os
 
 import numpy
-import torch
 from torch import nn
 
 # Without kernels it is quicker, also in the processes that import this.
@@ -103,37 +102,33 @@ def nothing():
 
 
 @pytest.fixture
-def models(tmp_path, monkeypatch):
+def target(tmp_path, monkeypatch):
+    """A function that returns the target of a model."""
     monkeypatch.setattr(torch, "compile", torch.compile)  # which the models replace
-    path = tmp_path / "models_around.py"
-    path.write_text(MODELS)
-    yield path
-    sys.modules.pop("models_around", None)
+    return lambda name: written(tmp_path, MODELS, name)
 
 
 @pytest.fixture
-def judge(models):
+def judge(target):
     """A function that judges a model here."""
 
     def judge(name, *situations):
-        model = Model({"target": f"{models}:{name}", "train": True})
+        model = Model({"target": target(name), "train": True})
         model.try_out()
         return [Situation(around, **judged(model, around)) for around in situations]
 
     return judge
 
 
-IN_ONE = {"autocast": "not done", "retain_graph": "raises", "late hook": "differs"}
-IN_MANY = {"worker process": "agrees", "two ranks": "agrees"}
+USUAL = {"autocast": "not done", "retain_graph": "raises", "late hook": "differs"}
+USUAL |= {"worker process": "agrees", "two ranks": "agrees"}
 
 
-@pytest.mark.parametrize(
-    "usual", [IN_ONE, pytest.param(IN_ONE | IN_MANY, marks=pytest.mark.weekly)]
-)
-def test_what_kills_its_process_leaves_the_others(usual, models):
+@pytest.mark.weekly
+def test_what_kills_its_process_leaves_the_others(target):
     """Else the model is healthy.  Lesson 20 has all situations within one process."""
-    found = composes(f"{models}:dies", only=list(usual))
-    assert {one.name: one.verdict for one in found.situations} == usual, found
+    found = composes(target("dies"), only=list(USUAL))
+    assert {one.name: one.verdict for one in found.situations} == USUAL, found
     assert "status 3" in found["autocast"].says
     assert found["retain_graph"].known == "donated buffers" in str(found)
     assert found.ok  # the two are those of every compiled model
@@ -172,11 +167,11 @@ def test_a_function_is_trained_by_what_it_holds_or_is_given(judge):
 
 
 @pytest.fixture
-def a_step(models):
+def a_step(target):
     """A function that returns a training step of ``line``, and its first call."""
 
     def a_step():
-        model = Model({"target": f"{models}:line", "train": True})
+        model = Model({"target": target("line"), "train": True})
         return TrainingStep(model, False, ""), model.calls[0]
 
     return a_step
@@ -204,9 +199,9 @@ def test_each_situation_has_its_loss_and_gradient(name, loss, gradient, a_step):
     assert step.step(call).item() == 3.0, "a hook is left"
 
 
-def test_bad_input_says_what_to_do(models, judge):
+def test_bad_input_says_what_to_do(target, judge):
     with pytest.raises(InputError, match="there is no dropout: there are autocast"):
-        composes(f"{models}:net", only=("dropout",))
+        composes(target("net"), only=("dropout",))
     with pytest.raises(InputError, match="return a loss"):
         judge("nothing")
 

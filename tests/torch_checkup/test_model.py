@@ -2,12 +2,12 @@
 
 import json
 import re
-import sys
 
 import pytest
 import torch
 from torch import nn
 
+from tests.torch_checkup.conftest import written
 from torch_checkup import model as module
 from torch_checkup.helpers.errors import InputError
 from torch_checkup.model import Model
@@ -26,8 +26,6 @@ class Given(Model):
 
 MODEL = """
 import functools
-
-import torch
 from torch import nn
 
 class Counts(nn.Module):
@@ -95,14 +93,11 @@ def differentiates(): return inner, (torch.rand(3, requires_grad=True),)
 
 @pytest.fixture
 def given(tmp_path):
-    (tmp_path / "given_models.py").write_text(MODEL)
-
     def make(name, train=False, **order):
-        target = f"{tmp_path / 'given_models.py'}:{name}"
+        target = written(tmp_path, MODEL, name)
         return Model({"target": target, "train": train, **order})
 
-    yield make
-    sys.modules.pop("given_models", None)
+    return make
 
 
 def test_a_loss_makes_it_a_training_step(given):
@@ -148,7 +143,7 @@ def test_what_is_compiled_is_taken_off_and_what_is_inside_is_named(given):
 def test_what_is_compiled_and_never_called_is_named(given):
     p = given("unused")
     p.try_out()
-    line = r"line \d+ of given_models.py, in __init__: self = torch.compile\(self\)"
+    line = r"line \d+ of mine.py, in __init__: self = torch.compile\(self\)"
     assert re.fullmatch(line, p.unused) and not p.in_pieces
     for name in ("whole", "parts", "served", "made"):
         p = given(name)

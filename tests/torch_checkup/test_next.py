@@ -1,18 +1,16 @@
 """What to try next: what is not eager's answer helps nobody."""
 
 import re
-import sys
-import textwrap
 from types import SimpleNamespace
 
 import pytest
 
+from tests.torch_checkup.conftest import written
 from torch_checkup import next as next_part
 from torch_checkup.model import Model
 from torch_checkup.next import Outcome, all_tried
 
 MODELS = """
-import torch
 from torch import nn
 
 class Sizes(nn.Module):
@@ -68,11 +66,8 @@ def sizes():
 
 @pytest.fixture
 def model(tmp_path):
-    path = tmp_path / "models_to_try.py"
-    path.write_text(textwrap.dedent(MODELS))
     order = {"train": False, "budget": 0.2, "timeout": 300.0, "gpu": "h100"}
-    yield lambda name: Model({"target": f"{path}:{name}", **order})
-    sys.modules.pop("models_to_try", None)
+    return lambda name: Model({"target": written(tmp_path, MODELS, name), **order})
 
 
 def raced(speedup):

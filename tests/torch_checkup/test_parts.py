@@ -76,11 +76,8 @@ def test_health_is_not_doubted(looked_at):
 def test_fewer_bytes_than_eager_are_good(looked_at):
     [found] = looked_at(FUSES, "traffic", built=True)
     counts = found["counts"]
-    assert (found["verdict"], counts["kernels"], counts["promotes"]) == (
-        "good",
-        1,
-        False,
-    )
+    told = found["verdict"], counts["kernels"], counts["promotes"]
+    assert told == ("good", 1, False)
     assert counts["bytes"] < counts["eager_bytes"]
 
 

@@ -43,14 +43,8 @@ def lookup(kind="FxGraphCache", hits=1, misses=0, bypasses=0):
 
 def started(seconds=1.0, **fields):
     scaled = {name: s * seconds / 10 for name, s in PHASES.items()}
-    given = {
-        "first_s": seconds,
-        "phases": scaled,
-        "lookups": (lookup(),),
-        "agrees": True,
-        **fields,
-    }
-    return Start(**given)
+    given = {"first_s": seconds, "phases": scaled, "lookups": (lookup(),)}
+    return Start(**given | {"agrees": True} | fields)
 
 
 def found(**ways):
@@ -123,7 +117,8 @@ def test_ctrl_c_leaves_no_process(model, tmp_path):
     assert not alive
 
 
-@pytest.mark.parametrize("ships", [False, pytest.param(True, marks=pytest.mark.weekly)])
+@pytest.mark.weekly
+@pytest.mark.parametrize("ships", [False, True])
 def test_one_real_start_and_what_a_second_finds(ships, model, tmp_path):
     cache, saved = tmp_path / "place", tmp_path / "saved"
     order = {"target": f"{model}:by_name", "train": False}

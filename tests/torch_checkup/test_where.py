@@ -14,7 +14,7 @@ from torch import fx
 from torch._inductor.decomposition import select_decomp_table
 
 from tests.refresh import not_the_reference
-from tests.torch_checkup.test_parts import written
+from tests.torch_checkup.conftest import written
 from torch_checkup import repro, sandbox, search, where
 from torch_checkup.helpers.differences import Difference
 from torch_checkup.model import Model
@@ -95,8 +95,7 @@ def model(tmp_path):
     def made(body, train=False):
         return Model({"target": written(tmp_path, body), "train": train})
 
-    yield made
-    sys.modules.pop("mine", None)
+    return made
 
 
 @pytest.fixture
@@ -167,6 +166,8 @@ ASKS = """
             self.layer, self.head = torch.nn.Linear(4, 4), Head()
         def forward(self, x):
             return self.head(self.layer(x).relu())
+    def make():
+        return Model(), (torch.randn(3, 4),)
     """
 RECENT = """
     import collections
@@ -182,10 +183,7 @@ RECENT = """
         return Model(), [(torch.randn(2, 4),) for _ in range(4)]
     """
 DYNAMO = {
-    "a module's line": (
-        ASKS + "def make(): return Model(), (torch.randn(3, 4),)\n",
-        "if torch.compiler.is_compiling():",
-    ),
+    "a module's line": (ASKS, "if torch.compiler.is_compiling():"),
     "a list of its own": (RECENT, "self.seen.append(y)"),
 }
 

@@ -38,10 +38,7 @@ def wrong_sign(partitioners: Any) -> None:
 @fault("checkpoint draws another mask", PARTITION, "06 20")
 def forget_the_mask(partitioners: Any) -> None:
     """With dropout and checkpoint, gradients are wrong, without error or warning."""
-    partitioners.functionalize_rng_ops = lambda joint, forward, backward, *_, **__: (
-        forward,
-        backward,
-    )
+    partitioners.functionalize_rng_ops = lambda joint, *both, **_: both[:2]
 
 
 WRAPPERS = "torch._functorch._aot_autograd.graph_capture_wrappers"

@@ -116,8 +116,5 @@ def masked_lanes(triton: Any) -> None:
 
     @around(triton.TritonKernel, "codegen_kernel")
     def codegen_kernel(original, *args, **how):
-        return re.sub(
-            r"(tl\.where\([^()]*mask[^()]*, \w+), 0\)",
-            r"\1, 1)",
-            original(*args, **how),
-        )
+        masked = r"(tl\.where\([^()]*mask[^()]*, \w+), 0\)"
+        return re.sub(masked, r"\1, 1)", original(*args, **how))
