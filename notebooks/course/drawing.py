@@ -1,13 +1,10 @@
-"""The two drawings of the lessons: bars made of pieces, and a grid of cells.
+"""The drawing of the lessons: bars made of pieces.
 
     bars({"eager": [("library", 3), ("kernel", 5)], "compiled": ...},
          {"library": BLUE, "kernel": VERMILION}, unit="MiB", alt="...")
-    grid({"one bug": {"eager": "right", "inductor": "wrong"}, ...},
-         {"right": DOT, "wrong": CROSS}, alt="...")
 
-Both return a Picture.  What a lesson wants besides, it adds to
-``picture.figure.axes[0]``.  For several panels, ``draw_bars`` and ``draw_grid``
-draw on axes that are given.
+It returns a Picture.  What a lesson wants besides, it adds to
+``picture.figure.axes[0]``.
 """
 
 from __future__ import annotations
@@ -18,7 +15,6 @@ from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from helpers.plots import CEILING, COLOURS, Picture, styled
@@ -26,20 +22,13 @@ from helpers.plots import CEILING, COLOURS, Picture, styled
 
 @dataclass(frozen=True)
 class Look:
-    """How a kind of pieces or cells is drawn.
-
-    *height* is a share of a row's.  With a *mark*, one of matplotlib's markers,
-    a cell is that mark, *points* wide, and not a filled box.
-    """
+    """How a kind of pieces is drawn; *height* is a share of a row's."""
 
     fill: str
     hatch: str = ""
     ink: str = "white"  # of the words in it
     edge: str = "white"
-    line: float = 0.8  # how wide the edge is, in points
     height: float = 0.75
-    mark: str = ""
-    points: float = 15
 
 
 # Each colour with a hatch of its own, for who cannot tell the colours apart.
@@ -47,9 +36,6 @@ BLUE = Look(COLOURS[0])
 VERMILION = Look(COLOURS[1], "//")
 GREEN = Look(CEILING, "..")
 GREY = Look("#DDDDDD", ink="#222222")
-EMPTY = Look("white", ink="#555555", edge="#555555")
-DOT = Look(COLOURS[0], mark="o")
-CROSS = Look(COLOURS[1], mark="X", points=17)
 
 
 class Piece(NamedTuple):
@@ -64,16 +50,8 @@ class Piece(NamedTuple):
     start: float | None = None
 
 
-class Cell(NamedTuple):
-    """A cell of a grid, with words in it; without words, its kind will do."""
-
-    kind: str
-    words: str
-
-
 Looks = Mapping[str, Look]
 Rows = Mapping[str, Iterable[Piece | tuple[str, float]]]
-Cells = Mapping[str, Mapping[str, Cell | str]]
 
 
 @styled
@@ -85,7 +63,7 @@ def bars(
     unit: str,
     ends: Sequence[str] = (),
     above: bool = False,
-    legend: str | None = "outside lower left",
+    legend: str = "outside lower left",
     title: str = "",
     size: tuple[float, float] | None = None,
 ) -> Picture:
@@ -102,8 +80,7 @@ def bars(
     draw_bars(axes, rows, looks, ends=ends, above=above)
     axes.set_xlabel(unit)
     axes.set_title(title)
-    if legend:
-        add_legend(figure, looks, legend)
+    add_legend(figure, looks, legend)
     return Picture(figure, alt)
 
 
@@ -122,7 +99,8 @@ def draw_bars(
         for piece in (Piece(*each) for each in pieces):
             start = end if piece.start is None else piece.start
             look, end = looks[piece.kind], start + piece.length
-            axes.barh(row, piece.length, left=start, **_box(look, share))
+            how = {"left": start, "height": share * look.height, **_fill(look)}
+            axes.barh(row, piece.length, **how)
             _words(axes, start + piece.length / 2, row, piece.words, look)
         if ends:
             beside = {"xytext": (6, 0), "textcoords": "offset points"}
@@ -137,92 +115,20 @@ def draw_bars(
     axes.spines["left"].set_visible(not above)
 
 
-@styled
-def grid(
-    cells: Cells,
-    looks: Looks,
-    *,
-    alt: str,
-    legend: str | None = None,
-    title: str = "",
-    size: tuple[float, float] | None = None,
-) -> Picture:
-    """Return a grid: its rows with their names, columns with theirs on top.
-
-    A cell that a row lacks stays empty.  *looks* gives each kind of cells its
-    look, and *legend* is where the kinds are named.  *title* says what is drawn.
-    *size* is that of the figure, in inches.
-    """
-    high = 1.3 + 0.5 * len(cells)
-    figure = Figure(figsize=size or (11, high), layout="constrained")
-    draw_grid(figure.subplots(), cells, looks)
-    figure.axes[0].set_title(title, pad=12)
-    if legend:
-        add_legend(figure, looks, legend)
-    return Picture(figure, alt)
-
-
-def draw_grid(axes: Axes, cells: Cells, looks: Looks) -> None:
-    """Draw what ``grid`` shows on axes of a figure."""
-    columns = list(dict.fromkeys(name for row in cells.values() for name in row))
-    for row, given in enumerate(cells.values()):
-        for name, cell in given.items():
-            kind, words = (cell, "") if isinstance(cell, str) else cell
-            _cell(axes, columns.index(name), row, words, looks[kind])
-    axes.set_xticks(range(len(columns)), columns)
-    axes.set_yticks(range(len(cells)), cells)
-    axes.xaxis.tick_top()
-    axes.tick_params(length=0)
-    axes.set(xlim=(-0.5, len(columns) - 0.5), ylim=(len(cells) - 0.5, -0.5))
-    axes.grid(visible=False)
-    axes.spines[:].set_visible(False)
-
-
 def add_legend(figure: Figure, looks: Looks, where: str) -> None:
     """Name the kinds at *where* of the figure, as ``figure.legend`` calls it."""
-    marks = [
-        Line2D([], [], **_mark(look)) if look.mark else Patch(**_fill(look))
-        for look in looks.values()
-    ]
+    marks = [Patch(**_fill(look)) for look in looks.values()]
     columns = 2 if len("".join(looks)) > 85 else min(len(looks), 5)
     figure.legend(marks, list(looks), loc=where, ncols=columns)
 
 
-# --- parts of both ----------------------------------------------------------
-
-
-def _box(look: Look, share: float = 1) -> dict[str, object]:
-    return {"height": share * look.height, **_fill(look)}
-
-
 def _fill(look: Look) -> dict[str, object]:
-    return {
-        "facecolor": look.fill,
-        "hatch": look.hatch,
-        "edgecolor": look.edge,
-        "linewidth": look.line,
-    }
-
-
-def _mark(look: Look) -> dict[str, object]:
-    return {
-        "marker": look.mark,
-        "color": look.fill,
-        "markersize": look.points,
-        "linestyle": "",
-    }
-
-
-def _cell(axes: Axes, column: int, row: int, words: str, look: Look) -> None:
-    if look.mark:
-        axes.plot(column, row, **_mark(look))
-    else:
-        axes.barh(row, 0.94, left=column - 0.47, **_box(look))
-    _words(axes, column, row, words, look)
+    edge = {"edgecolor": look.edge, "linewidth": 0.8}
+    return {"facecolor": look.fill, "hatch": look.hatch, **edge}
 
 
 def _words(axes: Axes, x: float, y: float, words: str, look: Look) -> None:
-    """Write into a piece or a cell; no hatch crosses the letters."""
+    """Write into a piece; no hatch crosses the letters."""
     if words:
         box = {"facecolor": look.fill, "edgecolor": "none", "pad": 2}
         style = {"color": look.ink, "bbox": box if look.hatch else None}
