@@ -80,12 +80,6 @@ def learner(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def strictly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The course as CI runs it: a false claim raises."""
-    monkeypatch.setenv("COURSE_STRICT", "1")
-
-
-@pytest.fixture
 def one_thread() -> Iterator[None]:
     """Small sizes gain nothing from several, and lose much on a busy machine."""
     import torch

@@ -31,17 +31,15 @@ def follow(monkeypatch, tmp_path):
 
     def told(**found):
         pages = {ROOT / f"{name}.ipynb": what for name, what in found.items()}
-        monkeypatch.setattr(bump, "BUMPS", tmp_path)
-        monkeypatch.setattr(bump, "work_tree", lambda torch: tmp_path)
-        monkeypatch.setattr(bump, "renew", lambda *_: None)
-        monkeypatch.setattr(bump, "build", lambda folder: "python")
-        monkeypatch.setattr(
-            bump, "names", lambda *_: {kind: {} for kind in bump.TITLES}
-        )
-        monkeypatch.setattr(bump, "pages", lambda: [*pages])
-        monkeypatch.setattr(bump, "differing", lambda _, __, page: pages[ROOT / page])
-        monkeypatch.setattr(bump, "store", lambda *page: stored.append(page[-1].stem))
         stored = []
+        how = {"BUMPS": tmp_path, "work_tree": lambda torch: tmp_path}
+        how |= {"renew": lambda *_: None, "build": lambda folder: "python"}
+        how["names"] = lambda *_: {kind: {} for kind in bump.TITLES}
+        how["pages"] = lambda: [*pages]
+        how["differing"] = lambda _, __, page: pages[ROOT / page]
+        how["store"] = lambda *page: stored.append(page[-1].stem)
+        for name, value in how.items():
+            monkeypatch.setattr(bump, name, value)
         status = bump.main(["9.9.9"])
         return status, stored, (tmp_path / "torch-9.9.9.md").read_text("utf-8")
 

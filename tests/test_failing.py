@@ -99,9 +99,7 @@ AFTER = (
         "max is spelt otherwise.",
     ),
     (failure("stdout - max(", torch="2.14.0"), ""),  # as the new side says it
-    (failure("stdout - max2(", torch="2.15.1"), ""),
     (failure("claim: x", torch="2.14.0"), ""),  # it fell on the other side
-    (failure(MISSING, triton=False), "There is none."),
 )
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 from statistics import median
+from unittest import mock
 
 import pytest
 import torch
@@ -30,9 +31,7 @@ def race():
 def folder(race, tmp_path, monkeypatch):
     """Two comparisons and a case that failed, of one GPU."""
 
-    def fails():
-        raise RuntimeError("it broke\nin two lines")
-
+    fails = mock.Mock(side_effect=RuntimeError("it broke\nin two lines"))
     cases = {
         "modes/MLP/default": lambda: race,
         "modes/MLP/reduce-overhead": fails,

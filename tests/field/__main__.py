@@ -31,6 +31,7 @@ from torch_checkup.report import Checkup
 
 KEPT = "proofs/field"
 README = ROOT / "torch_checkup" / "README.md"
+PAGE = README.parent / tables.PAGE
 _PAGES = ("*graph_break_reason*", "*recompile_reasons*", "failures_and_restarts*")
 _TIMEOUT = 300  # seconds for one tool and one program
 _FOLDERS = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
@@ -111,10 +112,14 @@ def known() -> dict[str, dict[str, Any]]:
     return {n: row for n, row in rows.items() if n in now and now[n].key == row["key"]}
 
 
-def written(readme: str) -> tuple[str, str]:
+def written() -> dict[Path, str]:
     """Return the README with the totals of today, and the page of each program."""
     about = cases(), known(), records.origin(records.read(KEPT))
-    return records.renewed(readme, "field", tables.text(*about)), tables.page(*about)
+    readme, page = (path.read_text("utf-8") for path in (README, PAGE))
+    return {
+        README: records.renewed(readme, "field", tables.text(*about)),
+        PAGE: tables.page(page, *about),
+    }
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -124,8 +129,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--table", action="store_true", help="write the README's")
     chosen = parser.parse_args(arguments)
     if chosen.table:
-        files = (README, README.parent / tables.PAGE)
-        for file, text in zip(files, written(README.read_text("utf-8")), strict=True):
+        for file, text in written().items():
             write_atomically(file, text)
         return 0
     for name in chosen.names or [name for name in cases() if name not in known()]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.field.corpus import Case
-from tests.records import table
+from tests.records import renewed, table
 
 RIVALS = {  # each tool of torch, and the words of a line that names an issue
     "explain": r"Graph break:|in 0 graphs",
@@ -20,15 +20,6 @@ TOOLS = {
     "tlparse": "tlparse",
 }
 Rows = Mapping[str, Mapping[str, Any]]
-HOW = (
-    "An issue is *found* where its part has the true verdict, and no other part a "
-    "false alarm; *with the cause* where the output has the words that a reader "
-    "needs; *with the line* where it names the line at fault. A tool of torch finds "
-    "an issue where it prints a graph break or a recompile, or where compiled code "
-    "raises. None of them compares answers with eager's, so they say nothing of "
-    "wrong ones. A note in the log of a program without an issue counts as an "
-    "alarm."
-)
 PAGE = "../data/proofs/field.md"  # from the README
 
 
@@ -45,17 +36,15 @@ def text(known: Mapping[str, Case], rows: Rows, origin: str) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-def page(known: Mapping[str, Case], rows: Rows, origin: str) -> str:
-    """Return the page of each program, and of those that weren't run."""
+def page(text: str, known: Mapping[str, Case], rows: Rows, origin: str) -> str:
+    """Return the text of the page with each program, and those that weren't run."""
     missing = ", ".join(_linked(case) for n, case in known.items() if n not in rows)
     parts = [
-        "# What torch-checkup and torch's own tools named",
-        HOW,
         f"Not run since they were written or changed: {missing}." if missing else "",
         each(known, rows),
-        f"{origin}\n",
+        origin,
     ]
-    return "\n\n".join(filter(None, parts))
+    return renewed(text, "programs", "\n\n".join(filter(None, parts)))
 
 
 def totals(known: Mapping[str, Case], rows: Rows) -> str:

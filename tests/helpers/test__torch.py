@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from helpers import _torch
-from helpers._torch import needed_for, trace
+from helpers._torch import needed_for
 from helpers.errors import Unavailable
 
 
@@ -15,21 +15,6 @@ def test_a_version_without_the_name_says_what_is_lost(error):
     assert "(no name 'x'). Without it, this code loses: the kern" in str(raised.value)
     with pytest.raises(KeyError), needed_for("the kernels"):
         raise KeyError("another")
-
-
-def test_a_graph_break_has_the_stack_that_leads_to_it():
-    def inner(x):
-        torch._dynamo.graph_break()
-        return x.cos()
-
-    def outer(x):
-        return inner(x.sin())
-
-    with trace() as events:
-        torch.compile(outer, backend="eager")(torch.ones(2))
-    stop = next(e for e in events if e.kind == "dynamo_graph_break_reason")
-    assert [frame.name for frame in stop.stack[-2:]] == ["outer", "inner"]
-    assert any(frame.name.startswith("test_a_graph_break") for frame in stop.stack)
 
 
 def plain(x):

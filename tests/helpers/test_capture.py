@@ -221,8 +221,6 @@ def test_recompiles_count_each_call_with_its_reason():
     assert [call.reasons for call in costs.calls] == [("first call",), (), why, ()]
     guard = "tensor 'x' size mismatch at index 0. expected 4, actual 5"
     assert costs.calls[2].guards == (guard,) and not costs.limit_hit
-    assert str(costs).endswith("\n4 calls, 2 compiles")
-    assert costs.table().rows[2:] == (("3", "1", *why), ("4", "0", ""))
 
 
 LEARNS = X.clone().requires_grad_()

@@ -4,6 +4,7 @@ import os
 import re
 import sys
 import types
+from unittest import mock
 
 import pytest
 import torch
@@ -44,10 +45,7 @@ def test_a_torch_that_does_not_import_is_a_row(tmp_path):
 
 
 def raises(error):
-    def act(*arguments):
-        raise error
-
-    return act
+    return mock.Mock(side_effect=error)
 
 
 def python(*release):

@@ -91,11 +91,6 @@ class Fresh(nn.Module):
 SCALE = torch.linspace(0.5, 1.5, 3)
 
 
-def detector(boxes, scores):
-    order = scores.argsort(descending=True)
-    return boxes[order], scores[order]
-
-
 def chaotic(x):
     for _ in range(30):
         x = 3.9 * x * (1 - x)
@@ -122,11 +117,6 @@ ALIKE = {  # a model, and its calls
     ),
     "BatchNorm, trained": lambda: (norm(), (ROWS,)),
     "views and writes": lambda: (in_place, (torch.rand(4, 4),)),
-    "bfloat16": lambda: (norm().bfloat16(), (ROWS.bfloat16(),)),
-    "ties": lambda: (
-        detector,
-        (torch.rand(5, 4), torch.tensor([0.5, 0.5, 0.9, 0.1, 0.5])),
-    ),
     "ill-conditioned": lambda: (chaotic, (torch.rand(64),)),
     "no numbers": lambda: (lambda x: x + 1, (torch.zeros(0, 3),)),
     "noise around 0": lambda: (lambda x: x.softmax(-1).sum(-1) - 1, (ROWS,)),
@@ -180,22 +170,13 @@ def test_rounding_that_turns_a_whole_number_is_no_difference():
 # -------------------------------------------------------------------------------- wrong
 
 
-class Loses(torch.autograd.Function):
-    """The identity, whose compiled backward loses a row."""
-
-    @staticmethod
-    def forward(ctx, x):
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx, gradient):
-        if not torch.compiler.is_compiling():
-            return gradient
-        return gradient * (torch.arange(len(gradient)) != 7)[:, None]
-
-
 def trained(model, x):
-    return x @ Loses.apply(model.body.weight).t()
+    """Multiply by a weight; compiled, its gradient loses a row."""
+    weight = model.body.weight
+    if torch.compiler.is_compiling():
+        kept = torch.arange(len(weight))[:, None] != 7
+        weight = torch.where(kept, weight, weight.detach())
+    return x @ weight.t()
 
 
 ONES = torch.ones(3)
@@ -495,8 +476,6 @@ def test_what_is_lost_of_a_list_is_told_unless_it_is_new_each_time():
 # ------------------------------------------------------------------------ two functions
 
 TWO_FUNCTIONS = {  # reference, answer, inputs, gradients, and what is said
-    "a text": (lambda a: {"a": "u"}, lambda a: {"a": "v"}, (3,), False,
-               ["output['a'] is 'v' instead of 'u'"]),
     "a Counter": (collections.Counter, lambda a: collections.Counter(a + a), ("a",),
                   False, ["output is Counter({'a': 2}) instead of Counter({'a': 1})"]),
     "an array": (lambda a: a + 1, lambda a: a + 2, (np.ones(2),), False,

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from importlib.machinery import ModuleSpec
+from unittest import mock
 
 import pytest
 import torch
@@ -108,10 +109,8 @@ def test_damage_is_said(name, comparison):
 def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     path = write_atomically(tmp_path / "c.txt", "old")
 
-    def full(_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
+    full = OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(os, "fsync", mock.Mock(side_effect=full))
     with pytest.raises(OSError, match="free some disk"):
         write_atomically(path, "new")
     assert path.read_text() == "old"

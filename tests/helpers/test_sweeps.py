@@ -30,12 +30,6 @@ def test_each_value_is_compared_with_what_was_made_for_it():
     assert sizes(found) == [1, 2, 4]
     ratios = [point.comparison.speedup for point in found.points]
     assert ratios == pytest.approx([1, 2, 4])
-    table = found.table()
-    assert table.title == ""
-    assert table.headings == ("size (elements)", "old", "new", "speed-up")
-    assert table.rows[1][:3] == ("2", "⟨200 µs⟩", "⟨100 µs⟩")
-    assert str(found) == repr(found) == str(table)
-    assert found._repr_html_() == table._repr_html_()
 
 
 @pytest.mark.parametrize("values", [[], [1, 2, 1], [(1, 2)], [None]])

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from helpers.text import (
     Table,
-    code_of,
     count,
     kernel_shell,
     mark,
@@ -31,11 +30,6 @@ def test_what_is_marked_is_hidden_and_can_be_had_without_marks(text):
     assert unmark(f"a {mark(text)} b") == "a ⟨…⟩ b"
 
 
-def test_a_line_is_shown_without_the_comment_behind_it():
-    for line in ("f(", 's = "# no comment"', "if x:", "else:", ""):
-        assert code_of(line) == code_of(f"{line}  # why") == line
-
-
 def test_units_in_words():
     times = {0.99967: "1 s", 0.9994: "999 ms", 2e-6: "2 µs", 5e-9: "5 ns", 0: "0 ns"}
     times |= {999.4: "999 s", 1234.0: "1234 s"}
@@ -51,19 +45,6 @@ def test_units_in_words():
     }
     assert {value: size(value) for value in sizes} == sizes
     assert [count(1, "graph"), count(2, "graph")] == ["1 graph", "2 graphs"]
-
-
-def test_a_table_is_text_in_columns():
-    rows = [("a", mark("1 s"), 1, "⟨x⟩"), ("longer", "-", 22, "⟨y⟩")]
-    lines = [
-        "Times",
-        "what    took  n   ",
-        "──────  ────  ──  ",
-        "a       ⟨1 s⟩  1   ⟨x⟩",
-        "longer  -     22  ⟨y⟩",
-    ]
-    table = Table.of(["what", "took", "n", ""], rows, "Times")
-    assert str(table).splitlines() == [line.rstrip() for line in lines]
 
 
 def test_columns_stand_where_they_stood_whatever_is_marked():

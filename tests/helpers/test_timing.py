@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from unittest import mock
 
 import pytest
 import torch
@@ -130,28 +131,16 @@ def test_waiting_for_another_process_is_seen():
 
 
 def test_cuda_time_is_between_events_round_all_the_calls(monkeypatch):
-    done = []
-
-    class Event:
-        def __init__(self, enable_timing):
-            assert enable_timing
-            self.name = ("start", "stop")[len(done)]
-            done.append(f"make {self.name}")
-
-        def record(self):
-            done.append(f"record {self.name}")
-
-        def synchronize(self):
-            done.append(f"wait for {self.name}")
-
-        def elapsed_time(self, other):
-            assert (self.name, other.name) == ("start", "stop")
-            return 4.0  # milliseconds
-
-    monkeypatch.setattr(torch.cuda, "Event", Event)
-    seconds = timing.clock_for("cuda").sample(lambda: done.append("call"), 2)
+    done, call = mock.Mock(), mock.call
+    done.start.elapsed_time.return_value = 4.0  # milliseconds
+    event = mock.Mock(side_effect=[done.start, done.stop])
+    monkeypatch.setattr(torch.cuda, "Event", event)
+    seconds = timing.clock_for("cuda").sample(done.run, 2)
     assert seconds == pytest.approx(4e-3)
-    assert done[2:] == ["record start", "call", "call", "record stop", "wait for stop"]
+    event.assert_called_with(enable_timing=True)
+    timed = [call.start.record(), call.run(), call.run(), call.stop.record()]
+    ended = [call.stop.synchronize(), call.start.elapsed_time(done.stop)]
+    assert done.mock_calls == timed + ended
 
 
 # ------------------------------------------------------------------------------- memory

@@ -1,12 +1,11 @@
 """`make setup` says in one line what is missing, and takes no time when done."""
 
 import contextlib
-import errno
-import os
 import shutil
 import sys
 import sysconfig
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -47,15 +46,6 @@ def stopped(capsys):
     return line
 
 
-def refusing(number):
-    """Return what fails as the system does with error *number*."""
-
-    def refuse(*_, **__):
-        raise OSError(number, os.strerror(number))
-
-    return refuse
-
-
 # What is wrong with the machine (what to replace, by what), and the line it gets.
 MISSING = [
     (
@@ -66,7 +56,7 @@ MISSING = [
     ({"importlib.util.find_spec": lambda name: None}, "-venv"),
     ({"sysconfig.get_paths": lambda: {"include": "/none"}}, "Python.h is missing"),
     ({"ROOT": "/my course"}, "a folder with a space: move /my course"),
-    ({"os.makedirs": refusing(errno.EROFS)}, "cannot write in"),
+    ({"os.makedirs": mock.Mock(side_effect=OSError("read-only"))}, "cannot write in"),
     ({"sys.argv": ["bootstrap.py", "--torch", "rocket"]}, "TORCH=rocket is not known"),
 ]
 

@@ -32,21 +32,23 @@ def test_each_option_is_one_of_the_function(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("log", "status"), [(b"\xff Invalid backend: 'x'", 0), (b"the moon", 1), (b"", 2)]
+    ("words", "log", "status"),
+    [
+        ("-", b"\xff Invalid backend: 'x'", 0),
+        ("-", b"the moon", 1),
+        ("-", b"", 2),
+        ("Invalid backend: " + "x" * 5000, b"", 0),
+        ("gone.txt", b"", 2),
+    ],
 )
-def test_the_command_reads_a_log(log, status, monkeypatch, capsys):
+def test_the_command_explains_a_log_and_a_message(
+    words, log, status, monkeypatch, capsys
+):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(log)))
-    assert main(["explain", "-"]) == status
-    assert ("torch._dynamo.list_backends()" in capsys.readouterr().out) == (status == 0)
-
-
-@pytest.mark.parametrize(
-    ("words", "status"), [("Invalid backend: " + "x" * 5000, 0), ("gone.txt", 2)]
-)
-def test_the_command_takes_a_message(words, status, capsys):
     assert main(["explain", words]) == status
-    if status == 2:
-        assert "gone.txt" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert ("torch._dynamo.list_backends()" in said.out) == (status == 0)
+    assert ("gone.txt" in said.err) == (words == "gone.txt")
 
 
 @pytest.mark.parametrize(

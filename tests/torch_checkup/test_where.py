@@ -43,18 +43,6 @@ WHOLE = BLOCKS.format(between="pass")
 BROKEN = BLOCKS.format(between="torch._dynamo.graph_break()")
 
 
-class Steep(torch.autograd.Function):
-    """Twice the gradient of a value that stays as it is."""
-
-    @staticmethod
-    def forward(ctx, x):
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient * 2
-
-
 def wrong(target, result):
     """Return a stage in which the results of one operation are wrong."""
 
@@ -75,7 +63,7 @@ def wrong_together(graph, inputs):
 
 wrong_sin = wrong(torch.sin, torch.neg)
 wrong_cos = wrong(torch.cos, torch.neg)
-steep_tanh = wrong(torch.tanh, Steep.apply)
+steep_tanh = wrong(torch.tanh, lambda y: y + y - y.detach())  # twice the gradient
 
 
 class News:
