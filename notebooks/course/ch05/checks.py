@@ -26,13 +26,18 @@ LOGITS = (  # each takes another way through the function
     torch.linspace(-1, 1, 12),
     torch.linspace(-1, 1, 12) * 9,
     torch.tensor([9.0] + [0.0] * 11),
+    torch.linspace(-5, 5, 12),  # not more than 5; the entropy is between 1 and 1.1
     torch.tensor([2.0, 1.0, 0.5] + [-torch.inf] * 9),  # impossible letters
-    torch.linspace(-5, 5, 12),  # not more than 5; the entropy is between 1 and 1.5
     torch.linspace(-6, 6, 12),
+    torch.linspace(-5.25, 5.25, 12),
 )
 SETTINGS = {  # that put a break into the graph, or drop it
     name: getattr(torch._dynamo.config, name)
-    for name in ("capture_scalar_outputs", "reorderable_logging_functions")
+    for name in (
+        "capture_scalar_outputs",
+        "capture_dynamic_output_shape_ops",
+        "reorderable_logging_functions",
+    )
 }
 
 

@@ -51,3 +51,8 @@
 # %% 00.1: raised TypeError: rounded() missing 1 required positional argument
 # - model(*inputs), torch.compile(model)(*inputs)
 # + model(inputs[0]), torch.compile(model)(inputs[0])
+
+
+# %% 00.1: one that differs by less than atol: you return False
+# - atol=1e-5
+# + atol=0
