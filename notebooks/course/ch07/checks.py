@@ -30,7 +30,7 @@ joined = exercise(
         "Multiply x by weight, then the product by torch.rsqrt(size + 1e-6). The "
         "reduction and all steps behind the product are one loop over rows.",
     ),
-    passed="Nothing must run between the two loops any more, so they are one.",
+    passed="Nothing must run between the two kernels any more: one is enough.",
     like=_scaled,
     inputs=_calls,
     gradient=True,
