@@ -12,28 +12,25 @@ import html
 import linecache
 import re
 import time
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.resources import files
 from traceback import FrameSummary
 from typing import Any
 
 import torch
 
-from . import _torch, session
+from . import _torch, frames, session
 from .errors import InputError
-from .frames import (
-    LIBRARY,
-    file_name,
-    frames_in,
-    is_plumbing,
-    line_of,
-    original_name,
-    own_of,
-)
+from .frames import LIBRARY
 from .results import Result, TableResult
 from .tensors import clone
 from .text import Table, code_of, count, pre
+
+_WORDS = tomllib.loads((files(__package__) / "words.toml").read_text("utf-8"))
+
 
 # ---------------------------------------------------------------- graphs and breaks
 
@@ -175,9 +172,9 @@ def breaks_among(events: list[_torch.Event], fn: Any) -> tuple[GraphBreak, ...]:
     places: dict[Any, GraphBreak] = {}
     for event in events:
         if event.kind == "dynamo_graph_break_reason":
-            frames = _frames_of(event.stack, fn)
-            stop = _graph_break(event.payload, frames)
-            place = frames[-1].filename, stop.line, frames[-1].colno, stop.reason
+            *callers, at = _frames_of(event.stack, fn)
+            stop = _graph_break(event.payload, callers, at)
+            place = at.filename, stop.line, at.colno, stop.reason
             places[place] = stop if stop.skipped else places.get(place, stop)
     return tuple(places.values())
 
@@ -189,12 +186,12 @@ def _frames_of(stack: Sequence[FrameSummary], fn: Any) -> list[FrameSummary]:
     Python's own library.  Where nothing else is left, *fn* itself cannot be entered,
     and its first line stands for the place.
     """
-    frames = [frame for frame in _called(stack) if not is_plumbing(frame.filename)]
+    found = [one for one in _called(stack) if not frames.is_plumbing(one.filename)]
     fn = getattr(fn, "forward", fn)
     code = getattr(getattr(fn, "_torchdynamo_orig_callable", fn), "__code__", None)
-    if code and not frames:
+    if code and not found:
         return [FrameSummary(code.co_filename, code.co_firstlineno, code.co_name)]
-    return frames or [stack[-1]]
+    return found or [stack[-1]]
 
 
 def _called(stack: Sequence[FrameSummary]) -> Sequence[FrameSummary]:
@@ -206,25 +203,26 @@ def _called(stack: Sequence[FrameSummary]) -> Sequence[FrameSummary]:
 _HELPERS = __file__.removesuffix("capture.py")
 
 
-def _graph_break(payload: str, frames: Sequence[FrameSummary]) -> GraphBreak:
+def _graph_break(
+    payload: str, callers: Sequence[FrameSummary], at: FrameSummary
+) -> GraphBreak:
     """Read one graph break from torch's text and the frames that lead to it."""
     message = payload.partition("Graph Break Reason: ")[2] or payload
     message = message.partition("\n\nUser code traceback:")[0].strip()
     head, _, rest = message.partition("\n\n")
     title, hints, explanation = _sections(rest if head.endswith(":") else message)
-    *callers, at = frames
-    name = file_name(at.filename)
+    name = frames.file_name(at.filename)
     return GraphBreak(
         reason=title.rstrip("."),
         line=at.lineno or 0,
         source=code_of(at.line or ""),
-        function=original_name(at.name),
+        function=frames.original_name(at.name),
         file=name,
         fix="" if name.startswith(LIBRARY) else _advice(f"{title}: {explanation}", at),
         skipped="Skipping the function" in head,
         hints=hints,
         message=message,
-        way=tuple(map(line_of, callers)),
+        way=tuple(map(frames.line_of, callers)),
         explanation=explanation,
     )
 
@@ -249,45 +247,6 @@ def _sections(message: str) -> tuple[str, tuple[str, ...], str]:
     return title.strip().split("\n")[0], hints, " ".join(explanations)
 
 
-MASK = "keep the shape fixed: torch.where(mask, x, 0) instead of x[mask]"
-# What removes a graph break: a pattern of torch's reason and, below it, the line.
-# The first that fits counts.  These are right for all that torch says in such words;
-# for the rest, torch's own hints are shown.
-_ITEM = r"(?:Tensor\.item\(\)|_local_scalar_dense)[\s\S]*\n"
-_ADVICE = {
-    r"torch\._dynamo\.graph_break\(\)": "remove the call that asks for the break",
-    r"_local_scalar_dense.*\n.*random\.|Random\.": (
-        "draw with torch.rand, or pass the number in as a tensor"
-    ),
-    rf"{_ITEM}(?!.*\b(item|tolist|float|int|bool)\().*\w\[[^]:]*[a-z]": (
-        "a list takes a number as its index, which only the data gives: make one "
-        "tensor of it, torch.tensor(list) or torch.stack(list), and index that"
-    ),
-    r"Tensor\.item\(\)[\s\S]*\n(?!.*\b(item|tolist|float|int|bool)\()": (
-        "Python needs the number of a tensor here, as range(), a format or a "
-        "comparison does: keep it a tensor, or pass the number in"
-    ),
-    r"get_default_(device|dtype)": (
-        "ask before the call and pass it in, or take it from an input: x.device"
-    ),
-    r"Tensor\.(item|tolist)\(\)|_local_scalar_dense.*\n.*\b(item|float|int|bool)\(": (
-        "keep the value a tensor, where it is no size: "
-        "no .item(), .tolist(), float() or int()"
-    ),
-    r"aten\.equal": "compare in tensors: (x == y).all(), and torch.where",
-    r"aten\.(masked_select|nonzero.*\n.*\[)": MASK,
-    r"torch\.compiler\.disable": (
-        "remove torch.compiler.disable, or call that function outside"
-    ),
-    r"`print`|logging\.|`_warnings\.warn`": (
-        "print, log or warn outside the compiled function"
-    ),
-    r"`(time|posix)\.|`(open|input)`|method `now`": (
-        "do it before or after the call, and pass the result in"
-    ),
-}
-
-
 def _advice(reason: str, at: FrameSummary) -> str:
     """Return the fix for a break with this *reason* at this line, or ''."""
     line = code_of(at.line or "")
@@ -301,7 +260,8 @@ def _advice(reason: str, at: FrameSummary) -> str:
         return where if computes and line.startswith("if ") else ""
     # What follows is the same for every builtin, and names others as examples.
     text = f"{reason.partition(' This function is either')[0]}\n{line}"
-    return next((fix for words, fix in _ADVICE.items() if re.search(words, text)), "")
+    fixes = (row["fix"] for row in _WORDS["break"] if re.search(row["says"], text))
+    return next(fixes, "")
 
 
 # ------------------------------------------------------------ compiles in a block
@@ -419,18 +379,19 @@ def _guard(record: Any) -> Guard:
     """Read the guard that a compile's *record* says has failed."""
     reason = record.recompile_reason
     test, hint = _short(reason), _HINT.search(reason.split("\nUser stack trace")[0])
-    needs = frames_in(reason)
+    needs = frames.frames_in(reason)
     calls = [_OF_RECORD.match(line) for line in record.stack_trace or ()]
     calls = _called([FrameSummary(m[3], int(m[1]), m[2]) for m in calls if m])
     resumes = _RESUMED.match(test)  # what a graph break left, at the line that broke
-    at = next(filter(None, map(own_of, [calls] if resumes else [needs, calls])), None)
+    stacks = [calls] if resumes else [needs, calls]
+    at = next(filter(None, map(frames.own_of, stacks)), None)
     hinted = next(filter(None, hint.groups()), "") if hint else ""
     inner = next(iter([*needs[-1:], *calls[-1:]]), None)
     if inner is None:
         return Guard(test, "", hint=hinted)
-    at, file = at or inner, file_name(inner.filename)
+    at, file = at or inner, frames.file_name(inner.filename)
     inside = f", inside {file}" if at is not inner and file.startswith(LIBRARY) else ""
-    return Guard(test, line_of(at) + inside, code_of(at.line or ""), hinted)
+    return Guard(test, frames.line_of(at) + inside, code_of(at.line or ""), hinted)
 
 
 @dataclass(frozen=True)
@@ -519,9 +480,7 @@ def recompiles(
         return _calls_of(apart, pairs, budget)
 
 
-def each_call(
-    calls: Sequence[Any],
-) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+def each_call(calls: Sequence[Any]) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
     """Return the positional inputs and the keyword arguments of each call."""
     pairs = []
     for call in calls if isinstance(calls, (list, tuple)) else ():
@@ -575,35 +534,6 @@ def _calls_of(fn: Callable[..., Any], pairs: list[Any], budget: float) -> Recomp
     return Recompiles(tuple(calls), any(w.limit_hit for w in watches), stopped)
 
 
-# What torch says of a failed guard, and how it is put here.
-_TENSOR = r"tensor '(.+?)'"
-_SIZES = r"expected (\S+), actual ([^\s.]+)"
-_WORDS = {
-    rf"{_TENSOR} (size|stride) mismatch at index (\d+)\. {_SIZES}": (
-        "{0} has {1} {4} in dimension {2}, compiled for {3}"
-    ),
-    rf"{_TENSOR} dtype mismatch\. {_SIZES}": "{0} has dtype {2}, compiled for {1}",
-    rf"{_TENSOR} rank mismatch\. {_SIZES}": (
-        "the number of dimensions of {0} is {2}, compiled for {1}"
-    ),
-    rf"{_TENSOR} requires_grad": "{0} differs in whether it requires gradients",
-    rf"{_TENSOR} (?:Tensor )?(?:device|dispatch key)": (
-        "{0} is on another device, or another kind of tensor, as of inference mode"
-    ),
-    r"expected type of '(.+?)' to be .* found <class 'NoneType'>": (
-        "{0} is None, compiled for a value"
-    ),
-    r"expected type of '(.+?)' to be .*, '? ?but found <class '(.+?)'>": (
-        "{0} is of class {1}, compiled for another"
-    ),
-    r"^([^\s(]+) is None$": "{0} is given, compiled for None",
-    r"GLOBAL_STATE changed: (.+)": "the global setting {0} changed",
-    r"check_obj_id\((?:L\[')?(\w+)": "{0} is another object",
-    r"check_type_id\((?:L\[')?(\w+)": "{0} has another type",
-    r"^(?:L\[')?([\w.]+|the result of .+)(?:'\])? == (.+)": "{0} is no longer {1}",
-}
-
-
 def named(guard: str, source: str) -> str:
     """Return the words of a *guard* with the names of the caller's code.
 
@@ -627,7 +557,7 @@ def in_words(guard: str, source: str = "") -> str:
     guard = named(guard, source)
     if settings := settings_in(guard):
         guard = f"GLOBAL_STATE changed: {' and '.join(settings)}"
-    for pattern, words in _WORDS.items():
-        if match := re.search(pattern, guard):
-            return words.format(*match.groups())
+    for row in _WORDS["guard"]:
+        if match := re.search(row["says"], guard):
+            return row["words"].format(*match.groups())
     return guard

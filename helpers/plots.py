@@ -25,25 +25,8 @@ from .text import mark, plain
 # Okabe & Ito, Color Universal Design, 2008: blue, vermilion, bluish green.
 COLOURS = ("#0072B2", "#D55E00")
 CEILING, QUIET = "#009E73", "#767676"
-_STYLE = {
-    "font.size": 13,
-    "axes.titlesize": 14,
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,  # no lines through the bars
-    "grid.color": "#DDDDDD",
-    "hatch.linewidth": 0.8,
-    "lines.linewidth": 2,
-    "lines.markersize": 9,
-    "legend.fontsize": 13,
-    "legend.frameon": False,
-}
-
-
 # A function below it draws in this style, and the caller's stays as it is.
-styled = context(["default", _STYLE])
+styled = context(["default", f"{__package__}.plots"])
 
 
 @dataclass(frozen=True, repr=False)

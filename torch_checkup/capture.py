@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from . import options
 from .helpers import text
-from .helpers.capture import MASK, GraphBreak, Graphs, graphs
+from .helpers.capture import GraphBreak, Graphs, graphs
 from .model import Model
 from .options import Captured, Option, Tried, captured, together, tried
 from .report import Part
@@ -113,8 +113,7 @@ def _untried(stop: GraphBreak) -> str:
     if stop.in_library:
         return f"{place}: it stops inside a library, {inside}: {stop.explanation}"
     if stop.fix:
-        only = ", where each row is computed by itself" if stop.fix == MASK else ""
-        return f"{place}: untried: {stop.fix}{only}"
+        return f"{place}: untried: {stop.fix}"
     hints = [hint for hint in stop.hints if not _NO_HELP.search(hint)]
     hints = [hint for hint in hints if not options.switches(hint)]
     said = f"untried: {'; '.join(hints)}" if hints else stop.explanation

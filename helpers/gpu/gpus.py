@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from dataclasses import dataclass
+from importlib.resources import files
 from types import SimpleNamespace
 
 from ..errors import InputError
@@ -55,60 +57,15 @@ class Gpu:
         return f"{self.title} (sm_{self.target})"
 
 
-# "Technical specifications per compute capability" of the CUDA C++ Programming Guide,
-# https://docs.nvidia.com/cuda/cuda-c-programming-guide/: resident threads and blocks
-# per multiprocessor, its shared memory, and how much of that one block may ask for.
-_CAPABILITIES = {
-    (7, 0): (2048, 32, 96 * KIB, 96 * KIB),
-    (7, 5): (1024, 16, 64 * KIB, 64 * KIB),
-    (8, 0): (2048, 32, 164 * KIB, 163 * KIB),
-    (8, 6): (1536, 16, 100 * KIB, 99 * KIB),
-    (8, 9): (1536, 24, 100 * KIB, 99 * KIB),
-    (9, 0): (2048, 32, 228 * KIB, 227 * KIB),
-    (10, 0): (2048, 32, 228 * KIB, 227 * KIB),
-    (12, 0): (1536, 24, 100 * KIB, 99 * KIB),
-}
-
-# Sources: NVIDIA's white papers on Turing (T4), A100, GA102 and Ada, and its pages
-# https://www.nvidia.com/en-us/data-center/ a100, l4, h100, h200 and dgx-b200.
-# Name, title, capability, multiprocessors, memory and L2 in MiB as torch reports them.
-_NVIDIA = (
-    ("v100", "Tesla V100-SXM2-16GB", (7, 0), 80, 16151, 6),
-    ("t4", "Tesla T4", (7, 5), 40, 15102, 4),
-    ("a100", "NVIDIA A100-SXM4-80GB", (8, 0), 108, 81154, 40),
-    ("rtx3090", "NVIDIA GeForce RTX 3090", (8, 6), 82, 24259, 6),
-    ("rtx4090", "NVIDIA GeForce RTX 4090", (8, 9), 128, 24563, 72),
-    ("l4", "NVIDIA L4", (8, 9), 58, 22579, 48),
-    ("h100", "NVIDIA H100 80GB HBM3", (9, 0), 132, 81090, 50),
-    ("h200", "NVIDIA H200", (9, 0), 132, 143156, 60),
-    ("b200", "NVIDIA B200", (10, 0), 148, 182642, 126),
-)
+_TABLES = tomllib.loads((files(__package__) / "gpus.toml").read_text("utf-8"))
+_CAPABILITIES = {(row[0], row[1]): row[2:] for row in _TABLES["capabilities"]}
 
 
-def _nvidia(name: str, title: str, capability: tuple[int, int], *sizes: int) -> Gpu:
-    multiprocessors, memory, l2 = sizes
-    chip = (capability, multiprocessors, memory * MIB, l2 * MIB)
-    return Gpu(name, title, *chip, *_CAPABILITIES[capability])
-
-
-GPUS = {row[0]: _nvidia(*row) for row in _NVIDIA}
-
-# What each could do at most, dense, by its maker: 10**12 operations a second in these
-# dtypes, and 10**9 bytes a second of its memory.  float16 stands for bfloat16, too, and
-# for whatever it is summed in.  b200 is glennklockwood.com/garden/processors/B200's,
-# which rounds TF32, half of float16's, to 1100.
-PEAK_DTYPES = ("float32", "tf32", "float16", "float8")
-PEAKS = {
-    "v100": (15.7, None, 125, None, 900, "NVIDIA, V100 data sheet, 2020-01"),
-    "t4": (8.1, None, 65, None, 320, "NVIDIA, Turing architecture, 2018-09"),
-    "a100": (19.5, 156, 312, None, 2039, "NVIDIA, A100 data sheet, 2021-06"),
-    "rtx3090": (35.6, 35.6, 142, None, 936, "NVIDIA, GA102 architecture, v2, 2021"),
-    "rtx4090": (82.6, 82.6, 330, 660, 1008, "NVIDIA, Ada architecture, v2.01, 2023"),
-    "l4": (30.3, 60, 121, 242, 300, "NVIDIA, L4 data sheet, 2023-03"),
-    "h100": (67, 494, 989, 1979, 3350, "NVIDIA, H100 data sheet, 2023"),
-    "h200": (67, 494, 989, 1979, 4800, "NVIDIA, H200 data sheet, 2023-11"),
-    "b200": (80, 1125, 2250, 4500, 8000, "NVIDIA, Blackwell architecture, 2024-03"),
-}
+def _gpu(name: str, title: str, capability: tuple[int, int], *sizes: int) -> Gpu:
+    """Return a GPU with so many multiprocessors, and bytes of memory and L2."""
+    threads, blocks, shared, optin = _CAPABILITIES[capability]
+    own = threads, blocks, shared * KIB, optin * KIB
+    return Gpu(name, title, capability, *sizes, *own)
 
 
 @dataclass(frozen=True)
@@ -135,15 +92,20 @@ class Peaks:
         return self.rates[key]
 
 
+GPUS, PEAKS = dict[str, Gpu](), dict[str, Peaks]()
+for _name, _row in _TABLES["gpus"].items():
+    _sizes = _row["multiprocessors"], _row["memory"] * MIB, _row["l2"] * MIB
+    GPUS[_name] = _gpu(_name, _row["title"], tuple(_row["capability"]), *_sizes)
+    _rates = {dtype: rate * 1e12 for dtype, rate in _row["peaks"].items()}
+    PEAKS[_name] = Peaks(_name, _rates, _row["bandwidth"] * 1e9, _row["source"])
+
+
 def peaks(gpu: Gpu) -> Peaks:
     """Return the published peaks of *gpu*; InputError where there are none."""
     if gpu.name not in PEAKS:
         known = ", ".join(PEAKS)
         raise InputError(f"no peak of {gpu.name} is known here: there are {known}")
-    *rates, bandwidth, source = PEAKS[gpu.name]
-    named = zip(PEAK_DTYPES, rates, strict=True)
-    each = {dtype: rate * 1e12 for dtype, rate in named if rate}
-    return Peaks(gpu.name, each, bandwidth * 1e9, source)
+    return PEAKS[gpu.name]
 
 
 _WORDS = re.compile(r"nvidia|geforce|tesla|sxm\d?|\d\dgb|hbm\d?e?|[^a-z\d]")
@@ -175,8 +137,8 @@ def here() -> Gpu:
         raise InputError(f"{title} is not known here: name one of {', '.join(GPUS)}")
     if key not in GPUS:
         has = torch.cuda.get_device_properties()
-        sizes = has.multi_processor_count, has.total_memory // MIB
-        GPUS[key] = _nvidia(key, title, capability, *sizes, has.L2_cache_size // MIB)
+        sizes = has.multi_processor_count, has.total_memory, has.L2_cache_size
+        GPUS[key] = _gpu(key, title, capability, *sizes)
     return GPUS[key]
 
 
