@@ -52,10 +52,10 @@ class Kernel:
     language: str
     phase: str
     ops: tuple[str, ...]
-    loads: int
-    stores: int
-    reductions: int
-    bytes: int
+    loads: int = 0
+    stores: int = 0
+    reductions: int = 0
+    bytes: int = 0
     lines: tuple[str, ...] = ()
     flops: int = 0
     dtype: str = ""
@@ -383,7 +383,8 @@ class Code(Result):
     text: str
 
     @property
-    def _sources(self) -> dict[str, str]:
+    def kernels(self) -> dict[str, str]:
+        """The source of each kernel by its name, in their order."""
         sources: dict[str, str] = {}
         for match in _KERNEL.finditer(self.text):
             same = sum(name.partition(" ")[0] == match[1] for name in sources)
@@ -391,23 +392,13 @@ class Code(Result):
             sources[name] = match[2].strip()
         return sources
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the kernels, in the order of the source."""
-        return tuple(self._sources)
-
-    def kernel(self, name: str) -> str:
-        """Return the source of one kernel; KeyError, with the names, if it has none."""
-        sources = self._sources
-        if name not in sources:
-            names = ", ".join(sources) or "none"
-            raise KeyError(f"no kernel {name!r}; there are: {names}")
-        return sources[name]
-
     def __str__(self) -> str:
         if not self.text:
             return "no generated code: nothing was captured"
-        lines, names = count(len(self.text.splitlines()), "line"), ", ".join(self.names)
+        lines, names = (
+            count(len(self.text.splitlines()), "line"),
+            ", ".join(self.kernels),
+        )
         return f"Generated code: {mark(f'{lines}: {names}')}"
 
     def _repr_html_(self) -> str:

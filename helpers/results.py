@@ -159,12 +159,10 @@ class Result:
 
     def to_json(self) -> str:
         """Return the result as JSON text that ``from_json`` reads back equal."""
-        body = dataclasses.asdict(self)
-        whole = {"format": FORMAT, "kind": type(self).__name__, "result": body}
+        whole = {"format": FORMAT, "kind": type(self).__name__, "result": self}
         if not isinstance(self, Measured):
-            origin = dataclasses.asdict(Machine.here())
-            whole |= {"machine": origin, "command": command(), "when": now()}
-        return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
+            whole |= {"machine": Machine.here(), "command": command(), "when": now()}
+        return json.dumps(whole, default=_stored, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Any:
@@ -192,6 +190,12 @@ class Result:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the result as JSON, whole or not at all; return the path."""
         return write_atomically(path, self.to_json())
+
+
+def _stored(result: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass by which it is compared: others aren't kept."""
+    fields = (field.name for field in dataclasses.fields(result) if field.compare)
+    return {name: getattr(result, name) for name in fields}
 
 
 def _kinds(kind: type[Result]) -> Iterator[type[Result]]:

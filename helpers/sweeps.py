@@ -13,39 +13,31 @@ from .results import Measured, TableResult
 from .text import mark
 
 
-@dataclass(frozen=True)
-class Point:
-    """One value of the parameter and what ``compare`` found there."""
-
-    value: int | float | str
-    comparison: Comparison
-
-
 @dataclass(frozen=True, repr=False)
 class Sweep(Measured, TableResult):
     """A comparison per value of one parameter; *complete* unless interrupted."""
 
     parameter: str
     unit: str
-    points: tuple[Point, ...]
+    values: tuple[int | float | str, ...]
+    comparisons: tuple[Comparison, ...]
     complete: bool
 
     def plot(self) -> Any:
         """Return a picture of the points: both times, and the speed-up at each."""
         from .plots import plot_comparison
 
-        labels = [f"{self.parameter} {p.value} {self.unit}" for p in self.points]
-        return plot_comparison(*(p.comparison for p in self.points), labels=labels)
+        labels = [f"{self.parameter} {value} {self.unit}" for value in self.values]
+        return plot_comparison(*self.comparisons, labels=labels)
 
     def table(self) -> text.Table:
         """Return one row per point, measured values marked."""
         head = f"{self.parameter} ({self.unit})" if self.unit else self.parameter
         rows = []
-        for point in self.points:
-            race = point.comparison
+        for value, race in zip(self.values, self.comparisons, strict=True):
             cells = (*map(text.seconds, race.median_s), race.ratio())
-            rows.append((point.value, *map(mark, cells)))
-        names = self.points[0].comparison.names if self.points else ("a", "b")
+            rows.append((value, *map(mark, cells)))
+        names = self.comparisons[0].names if self.comparisons else ("a", "b")
         title = "" if self.complete else "interrupted: these points are finished"
         return text.Table.of([head, *names, "speed-up"], rows, title)
 
@@ -79,11 +71,12 @@ def sweep(
             "a sweep needs different values, plain numbers or words (.tolist() of an "
             f"array), and at least one: not {values}"
         )
-    points: list[Point] = []
+    races: list[Comparison] = []
 
     def finished() -> Sweep:
-        complete = len(points) == len(values) and not points[-1].comparison.interrupted
-        return Sweep(parameter, unit, tuple(points), complete)
+        done = tuple(values[: len(races)])
+        complete = len(done) == len(values) and not races[-1].interrupted
+        return Sweep(parameter, unit, done, tuple(races), complete)
 
     with text.progress(parameter, len(values)) as bar, suppress(KeyboardInterrupt):
         for value in values:
@@ -96,7 +89,7 @@ def sweep(
                 error.sweep = finished()
                 error.add_note(f"at {parameter} {value}; what is done is in .sweep")
                 raise
-            points.append(Point(value, race))
+            races.append(race)
             bar.update()
             if race.interrupted:
                 break

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 from unittest import mock
@@ -21,8 +21,9 @@ from ..errors import InputError, one_line
 from ..results import Result, TableResult, write_atomically
 from ..tensors import tensors
 from ..text import Table, count, pre, size
-from . import compile, gpus, templates
+from . import compile, gpus, linked, templates
 from . import fake_gpu as fake
+from .changes import Changes, changes
 from .fake_gpu import LoweredGraph, Lowering, LoweringHere
 from .origins import Origins
 from .templates import Candidate, Candidates, Choosing
@@ -41,6 +42,7 @@ def dump_triton(
     mode: str | None = None,
     dynamic: bool | None = None,
     template: int | str | None = None,
+    around: AbstractContextManager[Any] | None = None,
 ) -> Dump:
     """Return the Triton code that Inductor would generate for *fn* on *gpu*.
 
@@ -56,28 +58,14 @@ def dump_triton(
     where recordings would end.  With ``max-autotune``, ``candidates`` has what would be
     timed for each matrix product.  Shown is the library's; *template* chooses another:
     its number there, or words of its description such as ``"BLOCK_M=64, num_warps=8"``
-    (for each product that has such a one).
+    (for each product that has such a one).  *around* is entered around the call of
+    *fn*: a mode of torch there sees what runs in no graph.
 
     Raises InputError when *fn* raises, for an unknown GPU, mode or candidate, for one
     that the GPU cannot run, and for what Inductor cannot lower; Unavailable without the
     triton that this torch works with.
     """
-    order = gpu, training, mode, dynamic, template
-    return dump_counted(nullcontext(), fn, inputs, kwargs or {}, *order)
-
-
-def dump_counted(
-    outside: AbstractContextManager[Any],
-    fn: Callable[..., Any],
-    inputs: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    gpu: str,
-    training: bool,
-    mode: str | None,
-    dynamic: bool | None,
-    template: int | str | None = None,
-) -> Dump:
-    """Do the same, with the mode *outside* around what runs in no graph."""
+    kwargs = kwargs or {}
     session.check_callable(fn, (inputs, kwargs))
     fake.require_triton()
     here = gpu == "this"
@@ -102,7 +90,7 @@ def dump_counted(
             run = _requiring_gradients(run)
 
         def counted(*given: Any, **named: Any) -> None:
-            with outside:
+            with around or nullcontext():
                 run(*given, **named)
 
         try:
@@ -256,7 +244,7 @@ class DumpedKernel(compile.Generated, Kernel):
     arguments: tuple[str, ...]
     gpu: str
     generated: str  # the kernel's own module, as Inductor wrote it
-    origins: Origins = field(default_factory=Origins, compare=False)
+    origins: Origins = field(default_factory=Origins, hash=False)
 
     @cached_property
     def configs(self) -> tuple[compile.Config, ...]:
@@ -389,23 +377,15 @@ class Dump(TableResult):
             rows.append((graph, k.kind, ops, k.loads, k.stores, size(k.bytes), k.name))
         return Table.of(headings, rows)
 
-    def to_json(self) -> str:
-        """Return all but *lowered* as JSON text that ``from_json`` reads back equal."""
-        return Result.to_json(replace(self, lowered=()))
-
-    def page(self, path: str | os.PathLike[str] | None = None) -> Any:
+    def page(self, path: str | os.PathLike[str] | None = None) -> linked.Page:
         """Return each line's way to machine code as one page; write it to *path*."""
-        from . import linked
-
         page = linked.page(self)
         if path is not None:
             write_atomically(path, page.html)
         return page
 
-    def diff(self, other: Dump) -> Any:
+    def diff(self, other: Dump) -> Changes:
         """Return what differs from another dump: kernels, registers, Triton code."""
-        from .changes import changes
-
         return changes(self, other)
 
     def check_numerics(self) -> Any:

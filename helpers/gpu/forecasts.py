@@ -9,7 +9,7 @@ error that it was found to have against times which others published.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -24,7 +24,7 @@ from ..tensors import memory_of, tensors
 from ..text import Table, count, progress, seconds, size
 from ..traffic import BY_INDEX, Counting, bytes_of, counted
 from . import gpus
-from .dump import Dump, dump_counted
+from .dump import Dump, dump_triton
 from .roofline import PARTS, roof
 
 # What the host takes for a call of eager, for a launch of compiled code, before the
@@ -89,10 +89,6 @@ class Forecast(TableResult):
     notes: tuple[str, ...] = ()
     dump: Dump | None = field(default=None, compare=False)
     """The launches that were counted; in no file."""
-
-    def to_json(self) -> str:
-        """Return all but *dump* as JSON text that ``from_json`` reads back equal."""
-        return TableResult.to_json(replace(self, dump=None))
 
     @property
     def speedup(self) -> float:
@@ -241,10 +237,10 @@ def forecast(
     peaks = gpus.peaks(chip)
     _check_memory(fn, inputs, kwargs, chip)
     program, outside = _Working(), _Outside()
-    order = chip.name, training, mode, dynamic
+    how = {"gpu": chip.name, "training": training, "mode": mode, "dynamic": dynamic}
     with torch.set_grad_enabled(training):
         calls = counted(program, fn, inputs, kwargs, training)
-        dump = dump_counted(outside, fn, inputs, kwargs, *order)
+        dump = dump_triton(fn, *inputs, kwargs=kwargs, around=outside, **how)
     graphs = len({graph.index for graph in dump.lowered})
     enter, launch = _sending(mode)
     host = len(dump.launches) * launch + len(outside.calls) * EAGER_CALL_S
@@ -277,10 +273,7 @@ def _check_memory(fn: Any, inputs: Any, kwargs: Any, chip: gpus.Gpu) -> None:
 
 
 class _Working(Counting):
-    """Notes each aten call as a launch, and what is read for the first time.
-
-    *weights* are the bytes of what was there before the program began.
-    """
+    """Notes each aten call as a launch; *weights* are the bytes that were there."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -305,9 +298,6 @@ class _Working(Counting):
             language="eager",
             phase="",
             ops=(name,),
-            loads=0,
-            stores=0,
-            reductions=0,
             bytes=moved,
             flops=done,
             dtype=dtype,

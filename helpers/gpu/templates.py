@@ -81,16 +81,13 @@ class Candidate(compile.Generated):
 
 
 @dataclass(frozen=True, repr=False)
-class Candidates(TableResult):
+class Candidates(TableResult, Sequence):
     """The candidates of all products of a dump; ``candidates[3]`` is number 3."""
 
     candidates: tuple[Candidate, ...]
 
     def __getitem__(self, number: int) -> Candidate:
         return self.candidates[number]
-
-    def __iter__(self) -> Iterator[Candidate]:
-        return iter(self.candidates)
 
     def __len__(self) -> int:
         return len(self.candidates)
@@ -137,9 +134,6 @@ class Candidates(TableResult):
             f"number {e.number} cannot: {e.problem}" for e in self if not e.fits
         ]
         return "\n".join([*lines, "which is the fastest, only the device can tell"])
-
-
-# --- in place of the timing ---------------------------------------------------------
 
 
 class Choosing:
@@ -232,9 +226,6 @@ def _noted(number: int, choice: Any, known: dict[str, Any]) -> Candidate:
     return Candidate(
         number, name=name, description=choice.description, **facts, **known
     )
-
-
-# --- what each needs ----------------------------------------------------------------
 
 
 def candidates(noted: Sequence[Candidate], gpu: Gpu) -> Candidates:

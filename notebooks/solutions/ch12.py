@@ -23,7 +23,7 @@ def culprits(f, options, *inputs):
 
     def texts(options):
         code = output_code(f, *inputs, options=options)
-        return [code.kernel(name) for name in code.names]
+        return [*code.kernels.values()]
 
     plain = texts({})
     return [n for n, value in options.items() if texts({n: value}) != plain]

@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 from helpers import plots
-from helpers.sweeps import Point, Sweep
+from helpers.sweeps import Sweep
 from tests.helpers.test_benchmark import fake
 
 COMPARED = fake(2.0)
@@ -26,10 +26,9 @@ SLOWER = comparison(9e-6, 21e-6, (0.42, 0.45), "slower")
 UNSURE = comparison(7e-3, 6.9e-3, (0.96, 1.07), "cannot tell")
 
 
-POINTS = tuple(Point(rows, FASTER) for rows in (64, 4096))
 PICTURES = {
     "one": FASTER.plot,
-    "sweep": Sweep("size", "rows", POINTS, complete=True).plot,
+    "sweep": Sweep("size", "rows", (64, 4096), (FASTER,) * 2, complete=True).plot,
     "four": lambda: plots.plot_comparison(
         *(FASTER, SAME, SLOWER, UNSURE), labels=list("abcd")
     ),

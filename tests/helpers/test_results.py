@@ -16,7 +16,7 @@ from helpers import compare
 from helpers.benchmark import Comparison
 from helpers.errors import ResultError
 from helpers.results import Machine, Result, load, write_atomically
-from helpers.sweeps import Point, Sweep
+from helpers.sweeps import Sweep
 from helpers.text import pre
 from helpers.timing import Bandwidth
 from tests.refresh import python
@@ -40,6 +40,7 @@ MADE = {  # how each kind of result is made that no other test brings back
     "EagerBytes": lambda: helpers.eager_bytes(torch.sin, X),
     "Diagnosis": lambda: helpers.doctor(compile=False),
     "Bandwidth": lambda: Bandwidth(1e9, 1024, "cpu"),
+    "Forecasts": lambda: helpers.forecast_over(lambda n: (torch.sin, X[:n]), [4, 8]),
 }
 
 
@@ -62,8 +63,8 @@ def test_a_result_comes_back_equal(kind, tmp_path):
 def test_a_comparison_and_a_sweep_come_back_equal(comparison, tmp_path):
     assert Comparison.from_json(comparison.to_json()) == comparison
     bare = dataclasses.replace(comparison, peak_bytes=None, matches=None)
-    points = Point(1, comparison), Point(2.5, bare), Point("three", bare)
-    swept = Sweep("size", "elements", points, True)
+    values, found = (1, 2.5, "three"), (comparison, bare, bare)
+    swept = Sweep("size", "elements", values, found, True)
     assert Sweep.from_json(swept.to_json()) == swept
     place = str(swept.save(tmp_path / "swept.json"))  # for whoever imports no more:
     told = python(f"from helpers.results import load; print(load({place!r}).parameter)")

@@ -20,16 +20,11 @@ def run(values=(1, 2, 4), error=None, clock=None, **options):
     return sweep(make, values, parameter="size", clock=clock, **options)
 
 
-def sizes(sweep):
-    return [point.value for point in sweep.points]
-
-
 def test_each_value_is_compared_with_what_was_made_for_it():
     found = run(unit="elements", names=("old", "new"))
     assert (found.parameter, found.unit, found.complete) == ("size", "elements", True)
-    assert sizes(found) == [1, 2, 4]
-    ratios = [point.comparison.speedup for point in found.points]
-    assert ratios == pytest.approx([1, 2, 4])
+    assert found.values == (1, 2, 4)
+    assert [race.speedup for race in found.comparisons] == pytest.approx([1, 2, 4])
 
 
 @pytest.mark.parametrize("values", [[], [1, 2, 1], [(1, 2)], [None]])
@@ -40,14 +35,14 @@ def test_values_that_make_no_sweep(values):
 
 def test_an_interrupt_ends_it_and_keeps_what_is_done():
     part = run(error=KeyboardInterrupt())
-    assert not part.complete and sizes(part) == [1, 2]
+    assert not part.complete and part.values == (1, 2)
     assert part.table().title == "interrupted: these points are finished"
-    none = Sweep("size", "", (), False).table()
+    none = Sweep("size", "", (), (), False).table()
     assert none.headings == ("size", "a", "b", "speed-up") and not none.rows
 
 
 def test_an_error_carries_the_points_before():
     with pytest.raises(RuntimeError, match="enough") as told:
         run(error=RuntimeError("enough"))
-    assert sizes(told.value.sweep) == [1, 2] and not told.value.sweep.complete
+    assert told.value.sweep.values == (1, 2) and not told.value.sweep.complete
     assert "at size 4" in told.value.__notes__[0]

@@ -68,11 +68,10 @@ X = torch.linspace(-1, 1, 1024).reshape(16, 64)
     hints=(
         "Compile once with no options, and once with each of them alone. What of the "
         "result can be compared?",
-        "output_code(f, *inputs, options=...) has names and kernel(name). Its whole "
+        "output_code(f, *inputs, options=...) has kernels, a dictionary. Its whole "
         "text is numbered anew with every graph, so don't compare that.",
-        "def texts(o): c = output_code(f, *inputs, options=o); return [c.kernel(n) for "
-        "n in c.names]. Keep each name whose texts({name: value}) differ from "
-        "texts({}).",
+        "def texts(o): return [*output_code(f, *inputs, options=o).kernels.values()]. "
+        "Keep each name whose texts({name: value}) differ from texts({}).",
     ),
     passed="You can say which of somebody's options do anything. The others are "
     "folklore, for this function and on this machine.",

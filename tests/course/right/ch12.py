@@ -4,7 +4,7 @@ def culprits(f, options, *inputs):
 
     def kernels(**chosen):
         code = output_code(f, *inputs, options=chosen)
-        return sorted(map(code.kernel, code.names))
+        return sorted(code.kernels.values())
 
     plain = kernels()
     return (name for name in options if kernels(**{name: options[name]}) != plain)
