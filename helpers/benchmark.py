@@ -393,9 +393,6 @@ def estimate(rounds: Sequence[Round]) -> tuple[list[Round], float, Interval]:
     return used, speedup, Interval(low, high, interval.confidence)
 
 
-# --- what a reader of the number must know -------------------------------------
-
-
 def _compiler_notes(first: Watch, timed: Watch, compiled: Callable) -> Iterator[str]:
     """Yield what the compiler did that a reader of the number must know."""
     if timed.compiles:

@@ -106,9 +106,6 @@ def weighted_sum(result: Any) -> torch.Tensor:
     )
 
 
-# --- one call, from the same state each time -----------------------------------
-
-
 def change_of(new: torch.Tensor, old: torch.Tensor | None) -> torch.Tensor | None:
     if old is None or old.shape != new.shape:
         return new.clone()
@@ -128,9 +125,6 @@ def noise_of(held: _Tensors, changes: Sequence[torch.Tensor | None]) -> list[flo
     share = max((_cancelled(change.dtype) for change in new), default=0.0)
     noise = share * max((size_of(change)[0] for change in new), default=0.0)
     return [noise if id(t) in gradients else 0.0 for t in held]
-
-
-# --- the judgement -------------------------------------------------------------
 
 
 def _kept(state: restored, touched: _Tensors) -> _Tensors:
@@ -166,15 +160,13 @@ def in_float64(state: restored, *objects: Any) -> Iterator[None]:
 
 
 class _Wide(TorchFunctionMode):
-    """Give float64 where a function is asked for a shorter dtype: no rounding between.
-
-    float8 stays, for its products take nothing else.
-    """
+    """Give float64 where a shorter dtype is asked for: no rounding between."""
 
     def __torch_function__(
         self, func: Callable, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         def wide(dtype: torch.dtype) -> torch.dtype:
+            # float8 stays, for its products take nothing else.
             return dtype if dtype.itemsize == 1 else _wide(dtype)
 
         if func is not torch.Tensor.view:  # which reads bits as they are
@@ -232,9 +224,6 @@ def _wide(dtype: torch.dtype) -> torch.dtype:
     if dtype.is_complex:
         return torch.complex128
     return torch.float64 if dtype.is_floating_point else dtype
-
-
-# --- rounding, or another answer? ----------------------------------------------
 
 
 def share_of(truths: _Tensors, results: _Tensors) -> float:
@@ -360,10 +349,7 @@ def _rows(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 def _turns(
     x: torch.Tensor, y: torch.Tensor, truth: torch.Tensor, others: _Tensors
 ) -> bool:
-    """Return whether whole numbers differ only where rounding decides about them.
-
-    That is where eager itself is not the truth, or gives others when last digits move.
-    """
+    """Return whether whole numbers differ only where eager's do, exact or nudged."""
     turned = torch.zeros_like(x, dtype=torch.bool)
     for other in (truth, *others):
         if other.shape == x.shape:

@@ -227,12 +227,9 @@ class Eager:
     @cached_property
     def changes(self) -> bool:
         """Whether a call of several changes what the next one finds."""
-        changed = (x.changed for seen in self.seen.values() for x in seen.left.values())
-        held = {
-            tuple(place for place in seen.left if not place.startswith("input "))
-            for seen in self.seen.values()
-        }
-        return len(self.seen) > 1 and (any(changed) or len(held) > 1)
+        seen = self.seen.values()
+        held = {tuple(p for p in x.left if not p.startswith("input ")) for x in seen}
+        return len(seen) > 1 and (any(x.changes for x in seen) or len(held) > 1)
 
     @cached_property
     def _others(self) -> _Outcomes:
@@ -279,16 +276,10 @@ class Eager:
 
     @cached_property
     def _digits(self) -> float:
-        """How far eager is off where it computes in short dtypes, as under autocast.
-
-        One number alone may be near by luck: gradients and what else changes count too.
-        """
-        off = 0.0
+        """How far eager is off where it computes in short dtypes, as under autocast."""
+        off = 0.0  # of gradients and what else changes, too: one may be near by luck
         for n, truth in self.truth.items():
-            exact, usual = (
-                [t.value for t in one.left.values() if t.changed]
-                for one in (truth, self.seen[n])
-            )
+            exact, usual = truth.changes, self.seen[n].changes
             if [t.shape for t in exact] == [t.shape for t in usual]:
                 off = max(off, correctness.relative_error(exact, usual))
             off = max(off, _off(truth, self.seen[n]))
@@ -341,10 +332,7 @@ class Eager:
     def _plain(
         self, n: int, x: dict[str, Any], y: dict[str, Any]
     ) -> Iterator[Difference]:
-        """Yield which numbers and texts differ, but for times and what rounding turns.
-
-        A place that one side did not change is missing there.
-        """
+        """Yield which numbers and texts differ, times and rounding aside."""
         for place in dict.fromkeys((*x, *y)):
             if place in x and place in y and same_plain(x[place], y[place]):
                 continue
@@ -481,9 +469,6 @@ def _off(truth: Outcome, x: Outcome) -> float:
     return correctness.relative_error(truth.tensors.values(), x.tensors.values())
 
 
-# ------------------------------------------------------- raised, form, alias, values
-
-
 def _raised(n: int, x: Outcome, y: Outcome) -> Iterator[Difference]:
     if x.error and y.error:
         if not isinstance(y.error, type(x.error)):
@@ -508,12 +493,9 @@ def _forms(n: int, x: Outcome, y: Outcome) -> Iterator[Difference]:
     say = partial(Difference, n + 1)
     if x.kind != y.kind:
         yield say("output", "type", x.kind, y.kind)
-    both = ((x.results, y.results), (x.left, y.left))
-    for a, b in both:
+    for a, b in ((x.results, y.results), (x.left, y.left)):
         yield from (say(p, "missing", _what(a[p]), "nothing") for p in a if p not in b)
-    for a, b in both:
         yield from (say(p, "extra", "nothing", _what(b[p])) for p in b if p not in a)
-    for a, b in both:
         for place in [p for p in a if p in b]:
             for told in _form(a[place], b[place]):
                 yield say(place, *told)
@@ -658,14 +640,8 @@ def _apart(x: Outcome, y: Outcome, place: str) -> float:
 
 
 def _largest(x: Outcome, y: Outcome) -> float:
-    """Return the largest absolute difference of results, or of what else changes.
-
-    It's infinite where the forms differ.
-    """
-    a, b = (
-        [*one.tensors.values()] or [c.value for c in one.left.values() if c.changed]
-        for one in (x, y)
-    )
+    """Return the largest absolute difference; infinite where the forms differ."""
+    a, b = ([*one.tensors.values()] or one.changes for one in (x, y))
     if [t.shape for t in a] != [t.shape for t in b]:
         return math.inf
     return max((size_of(*both)[1] for both in zip(a, b, strict=True)), default=0.0)

@@ -69,6 +69,11 @@ class Outcome:
     plain: dict[str, Any] = field(default_factory=dict)
 
     @property
+    def changes(self) -> list[torch.Tensor]:
+        """What was added to the tensors that are held, of those that changed."""
+        return [one.value for one in self.left.values() if one.changed]
+
+    @property
     def tensors(self) -> dict[str, torch.Tensor]:
         """What was returned, of what has numbers."""
         values = {place: one.value for place, one in self.results.items()}
@@ -253,7 +258,7 @@ def checked(side: str, outcome: Outcome) -> Outcome:
         kind = CompiledRaises if side == "compiled" else InputError
         said = f"the {side} function raised {one_line(error)}"
         raise kind(f"{said}\n{advice[side]}") from error
-    if not outcome.tensors and not any(one.changed for one in outcome.left.values()):
+    if not (outcome.tensors or outcome.changes):
         raise InputError(
             f"the {side} function returned no tensor or number, and changed none, so "
             "nothing shows that both sides compute the same: return a result"
@@ -337,10 +342,7 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _nameless(value: Any) -> bool:
-    """Return whether a library told torch how to open this, but not its places.
-
-    So does diffusers of all that its models return.
-    """
+    """Return whether a library, as diffusers, told torch how to open it, not where."""
     node = pytree.SUPPORTED_NODES.get(type(value))
     return node is not None and node.flatten_with_keys_fn is None
 

@@ -177,10 +177,8 @@ def plain_state(roots: Mapping[str, Any]) -> dict[str, Any]:
 
 def _named_in(item: Any, homes: set[int]) -> Iterator[tuple[str, Any]]:
     """Yield what attributes, cells, globals and classes hold, each with its name."""
-    if isinstance(item, types.CellType):
-        yield from (("", one) for one in _in_cell(item))
-    elif isinstance(item, type):
-        yield from ((f".{name}", one) for name, one in _of_class(item, homes))
+    if isinstance(item, (types.CellType, type)):
+        yield from _inside(item, homes)
     elif isinstance(item, types.FunctionType):
         names = sorted(_global_names(item, homes))
         yield from ((f".{name}", item.__globals__[name]) for name in names)

@@ -49,9 +49,6 @@ def device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-# --- clocks --------------------------------------------------------------------
-
-
 @contextmanager
 def waiting_threads() -> Iterator[Callable[[], float]]:
     """Give a function that returns how long threads of this process had to wait.
@@ -65,7 +62,7 @@ def waiting_threads() -> Iterator[Callable[[], float]]:
         files = []  # kept open: 3 µs a thread and reading, not 10
         for thread in _threads():
             with suppress(OSError):  # the thread has just ended
-                file = os.open(_schedule_of(thread), os.O_RDONLY)
+                file = os.open(f"{_PROCESS}/task/{thread}/schedstat", os.O_RDONLY)
                 files.append(file)
                 stack.callback(os.close, file)
 
@@ -84,11 +81,6 @@ def _threads() -> list[int]:
     with suppress(OSError):
         return [int(name) for name in os.listdir(f"{_PROCESS}/task")]
     return []
-
-
-def _schedule_of(thread: int) -> str:
-    """Return the file with the nanoseconds that a thread ran, and waited for a core."""
-    return f"{_PROCESS}/task/{thread}/schedstat"
 
 
 class Clock:
@@ -134,9 +126,6 @@ class CudaClock(Clock):
 def clock_for(device: str) -> Clock:
     """Return the clock that times work on *device*, ``cpu`` or ``cuda``."""
     return CudaClock() if device == "cuda" else Clock()
-
-
-# --- blocks --------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -274,19 +263,15 @@ def _workers(wanted: int) -> list[int]:
 
     def ran() -> dict[int, float]:
         """Return {thread: seconds it ran}."""
-        seconds = {}
-        for tid in _threads():
-            with suppress(OSError, ValueError):  # the thread has just ended
-                nanoseconds, *_ = Path(_schedule_of(tid)).read_text().split()
-                seconds[tid] = int(nanoseconds) * 1e-9
-        return seconds
+        threads = psutil.Process().threads()
+        return {thread.id: thread.user_time + thread.system_time for thread in threads}
 
     x = torch.ones(1 << 20)
     before, end = ran(), time.monotonic() + 0.05
     while time.monotonic() < end:
         torch.add(x, 1, out=x)
     grown = {tid: seconds - before.get(tid, 0.0) for tid, seconds in ran().items()}
-    grown.pop(threading.get_native_id(), None)  # nothing is known without schedstat
+    grown.pop(threading.get_native_id(), None)
     busiest = sorted(grown, key=grown.__getitem__, reverse=True)[:wanted]
     return [tid for tid in busiest if grown[tid] > 0.01]
 
@@ -348,9 +333,6 @@ def peak_bytes(call: Callable[[], Any], device: str) -> int | None:
         return max(0, 1024 * int(peak[1]) - before) if peak else None
     except OSError:
         return None
-
-
-# --- the ceiling of a memory-bound function ------------------------------------
 
 
 @dataclass(frozen=True, repr=False)

@@ -160,19 +160,12 @@ def compile_ahead(sources: Iterable[str], gpu: Gpu) -> Iterator[int]:
     Yields how many are done.  `compile_kernel` finds them in Triton's cache; one that
     cannot be compiled waits for it, to say why.
     """
-    with (
-        _believing(gpu),
-        _asking(),
-        ThreadPoolExecutor(available_cores()) as pool,
-    ):
+    with _believing(gpu), _asking(), ThreadPoolExecutor(available_cores()) as pool:
         tuners = map(_tuner, sources)
         jobs = [pool.submit(t._precompile_config, t.configs[0]) for t in tuners]
         for number, job in enumerate(as_completed(jobs), 1):
             job.exception()
             yield number
-
-
-# --- loading a kernel ---------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -263,9 +256,6 @@ def configs(tuner: Any, chosen: Sequence[Any]) -> tuple[Config, ...]:
         Config(fixed | config.kwargs, config.num_warps, config.num_stages)
         for config in chosen
     )
-
-
-# --- reading what the compilers say -------------------------------------------------
 
 
 def _plain(text: str) -> str:

@@ -180,11 +180,8 @@ def _forget_device() -> None:
 
 
 def _remember_tma() -> None:
-    """Let torch find out whether the GPU copies tiles by itself (TMA), and remember.
-
-    It asks more than the device that is patched here: whether CUDA is there at all,
-    which must stay untrue elsewhere.
-    """
+    """Let torch find out whether the GPU copies tiles by itself (TMA), and remember."""
+    # It also asks whether CUDA is there at all, which must stay untrue elsewhere.
     with mock.patch.object(torch.cuda, "is_available", return_value=True):
         for name, found_out in vars(_triton).items():
             if "_tma" in name and hasattr(found_out, "cache_clear"):
@@ -264,10 +261,7 @@ def _where_it_begins(value: Any, moved: Any) -> Any:
 
 
 def _say_device(tree: Any, device: torch.device) -> list[FakeTensor]:
-    """Let the fake tensors in *tree* say that they are on *device*; return those.
-
-    This takes no copy, so the same tensors can say otherwise again.
-    """
+    """Let the fake tensors in *tree* say that they are on *device*; return those."""
     fakes = [x for x in pytree.tree_leaves(tree) if isinstance(x, FakeTensor)]
     changed = [x for x in fakes if x.device not in (device, torch.device("meta"))]
     for fake in changed:
@@ -289,10 +283,7 @@ def _say_device_of_nodes(nodes: Iterable[torch.fx.Node], device: torch.device) -
 
 @cache
 def _as_on_gpu(decomposition: Callable[..., Any]) -> Callable[..., Any]:
-    """Let an entry of Inductor's table decide as it does on a GPU.
-
-    A CPU has other steps for small products, normalisations and convolutions.
-    """
+    """Let an entry of Inductor's table decide as on a GPU: a CPU has other steps."""
 
     @wraps(decomposition)
     def decide(*args: Any, **kwargs: Any) -> Any:
@@ -415,10 +406,7 @@ class LoweredGraph:
 
 @contextlib.contextmanager
 def _noted_in(graph: LoweredGraph, load: bool) -> Iterator[None]:
-    """Note in *graph* what Inductor writes in the block; import it only if *load*.
-
-    No public hook tells it, so the methods that write are wrapped.
-    """
+    """Note in *graph* what Inductor writes in the block; import it only if *load*."""
     generate_kernel_call = PythonWrapperCodegen.generate_kernel_call
     codegen, compile_to_module = GraphLowering.codegen, GraphLowering.compile_to_module
 
@@ -455,13 +443,12 @@ def _noted_in(graph: LoweredGraph, load: bool) -> Iterator[None]:
 
     operations = sum(node.op == "call_function" for node in graph.aten.graph.nodes)
     patch = mock.patch.multiple
-    modules = {"codegen": noted_source, "compile_to_module": noted_module}
     with (
         progress(f"graph {graph.index} {graph.phase}", operations, "operations") as bar,
         lowered() as graph.launches,
         origins.noted() as graph.origins,
         patch(PythonWrapperCodegen, generate_kernel_call=noted_call),
-        patch(GraphLowering, **modules),
+        patch(GraphLowering, codegen=noted_source, compile_to_module=noted_module),
     ):
         yield
 
@@ -536,9 +523,7 @@ class Lowering:
         passes = partial(_joint_passes, compile_fx.joint_graph_passes)
         table = {op: _as_on_gpu(entry) for op, entry in select_decomp_table().items()}
         first = staticmethod(lambda _, value, *__, **___: value)  # none is timed
-        never = dict.fromkeys(
-            _RECORDS, lambda *_, **__: None
-        )  # what is written never runs
+        never = dict.fromkeys(_RECORDS, lambda *_, **__: None)  # none is run, either
         with (
             gpu(self.gpu),
             functorch_config.patch(force_non_lazy_backward_lowering=True),
@@ -591,10 +576,7 @@ class LoweringHere(Lowering):
     ) -> Callable[..., Any]:
         with functorch_config.patch(force_non_lazy_backward_lowering=True):
             compiled = compile_fx.compile_fx(
-                graph,
-                inputs,
-                inner_compile=self._lower,
-                config_patches=self.options,
+                graph, inputs, inner_compile=self._lower, config_patches=self.options
             )
         self.count += 1
         return compiled

@@ -75,17 +75,11 @@ class Numerics(TableResult):
     def table(self) -> Table:
         """Return a row for each launch; the errors depend on the machine."""
         headings = ("graph", "status", "programs", "blocks", "name", "error")
-        rows = [
-            (
-                f"{k.graph} {k.phase}",
-                k.status,
-                k.programs or "",
-                k.blocks,
-                k.name,
-                mark(f"{k.error:.1g}") if k.status != "not run" else "",
-            )
-            for k in self.kernels
-        ]
+        rows = []
+        for k in self.kernels:
+            ran = k.status, k.programs or "", k.blocks
+            error = "" if k.status == "not run" else mark(f"{k.error:.1g}")
+            rows.append((f"{k.graph} {k.phase}", *ran, k.name, error))
         return Table.of(headings, rows)
 
     def _last(self) -> str:
@@ -117,7 +111,7 @@ def check_numerics(dump: Any, limit_s: float = 120.0) -> Numerics:
             "again, and check that with dump_triton(f, x).check_numerics()"
         )
     launches, checked = iter(dump.launches), list[CheckedKernel]()
-    saved: dict[str, Any] = {}  # what the last forward saved for its backward
+    saved: dict[str, Any] = {}  # what the last forward saved for its backward, by name
     with progress("graphs", len(dump.lowered)) as bar:
         for graph in dump.lowered:
             kernels = [
@@ -139,10 +133,7 @@ def _check(
     gpu: str,
     limit_s: float,
 ) -> list[CheckedKernel]:
-    """Return *kernels* with what running their *graph* on both sides showed.
-
-    A forward leaves in *saved*, by name, what its backward needs.
-    """
+    """Return *kernels* with what running their *graph* on both sides showed."""
 
     def not_run(reason: str) -> list[CheckedKernel]:
         return [replace(kernel, reason=reason) for kernel in kernels]
@@ -190,14 +181,14 @@ def _verdict(graph: Any, eager: Any, computed: Any, exact: Any) -> dict[str, Any
     values = [node.meta.get("val") for node in graph.aten.graph.nodes]
     known = [value for value in values if isinstance(value, torch.Tensor)]
     tolerance, _ = default_tolerances(*known)  # that of the narrowest type
-    errors, wrong = [], []
-    for name, value in eager.items():
-        error, agrees = _difference(value, computed[name], exact[name], tolerance)
-        errors.append(error)
-        wrong += [] if agrees else [name]
+    found = {
+        name: _difference(value, computed[name], exact[name], tolerance)
+        for name, value in eager.items()
+    }
+    wrong = [name for name, (_, agrees) in found.items() if not agrees]
     return {
         "status": "differs" if wrong else "agrees",
-        "error": max(errors),
+        "error": max(error for error, _ in found.values()),
         "reason": f"wrong: {', '.join(wrong)}" if wrong else "",
     }
 
@@ -447,15 +438,10 @@ class Interpreter:
     def _start(self) -> None:
         own = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
         self.pipe, other_end = Pipe()
-        handle, module = other_end.fileno(), f"{__package__}.interpreter_child"
-        self.process = children.start(
-            *("-m", module, str(handle)),
-            env=own,
-            pass_fds=[handle],
-            stdin=DEVNULL,
-            stdout=DEVNULL,
-            stderr=DEVNULL,
-        )
+        handle = other_end.fileno()
+        words = "-m", f"{__package__}.interpreter_child", str(handle)
+        silent = dict.fromkeys(("stdin", "stdout", "stderr"), DEVNULL)
+        self.process = children.start(*words, env=own, pass_fds=[handle], **silent)
         other_end.close()
 
 

@@ -127,9 +127,6 @@ def columns(kernel: Any, code: MachineCode | None) -> dict[str, list[Row]]:
     return found
 
 
-# --- the kernel, and what it comes from -----------------------------------------------
-
-
 def _triton(source: str) -> Iterator[Row]:
     """Yield the functions of a module with one kernel, without what configures it."""
     lines = source.splitlines()
@@ -166,9 +163,6 @@ def _values(text: str) -> list[str]:
     if equals:
         return names.findall(left)
     return names.findall(text) if re.search(r"tl\.(store|atomic_\w+)\(", text) else []
-
-
-# --- the stages below -----------------------------------------------------------------
 
 
 def _mlir(text: str) -> Iterator[Row]:
