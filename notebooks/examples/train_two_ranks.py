@@ -55,7 +55,7 @@ def connect(seconds):
 
 def wrapped(model, how):
     if how == "ddp":
-        return torch.compile(DDP(model))
+        return DDP(torch.compile(model))
     for block in model.blocks:
         block.compile()
         fully_shard(block)

@@ -26,6 +26,14 @@ CASES = (  # what happens, the records, and what is to be said
         [(1, 0, SIZE[0]), (1, 2, MODE[0]), (1, 3, SIZE[0])],
     ),
     (
+        "of four ranks, one compiles in step 1, and two in step 2",
+        [
+            _steps([], *w)
+            for w in ((None, SIZE), (SIZE, None), (None, MODE), (None,) * 2)
+        ],
+        [(1, 1, SIZE[0]), (2, 0, SIZE[0]), (2, 2, MODE[0])],
+    ),
+    (
         "in step 1, rank 0 compiles a function for the first time, and rank 1 again",
         [_steps([], []), _steps([], SIZE)],
         [],

@@ -25,13 +25,11 @@ def main() -> None:
             time.sleep(0.02)
             continue
         number += 1
-        job = json.loads(order.read_text())
+        script = json.loads(order.read_text())["script"]
         _forget()
-        if job.get("last"):
-            runpy.run_path(job["script"])["main"](device)
-            break
-        with torch._dynamo.config.patch():  # puts settings back
-            _leave(f"{number}-{dist.get_rank()}.json", _told(job["script"], device))
+        cut = torch._dynamo.config.optimize_ddp
+        with torch._dynamo.config.patch(optimize_ddp=cut):  # a script may change it
+            _leave(f"{number}-{dist.get_rank()}.json", _told(script, device))
 
 
 def _told(script: str, device: torch.device) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
     two = Ranks()         # torchrun, in a folder that has a copy of the example
     two.run("ddp.py")     # what its main(device) returns, of each rank
-    two.end("job.py")     # nothing catches its error: what torchrun says of it
 
 The ranks end with the kernel, when a script takes too long, and when one raises.
 """
@@ -65,7 +64,10 @@ class Ranks:
         Raises RankFailed, and ends all ranks, where one of them raises or ends, or
         after *limit* seconds.
         """
-        self._ask({"script": script})
+        self.jobs += 1
+        order = self.folder / f"{self.jobs}.json"
+        order.with_suffix(".new").write_text(json.dumps({"script": script}))
+        order.with_suffix(".new").rename(order)  # whole, or not there
         found = [
             self.folder / f"{self.jobs}-{rank}.json" for rank in range(self.number)
         ]
@@ -82,18 +84,6 @@ class Ranks:
                 raise RankFailed(f"stopped after {limit:g} seconds\n{self._words()}")
             time.sleep(0.02)
 
-    def end(self, script: str, limit: float = 60) -> str:
-        """Run a script whose error ends the job; return torchrun's report of it."""
-        self._ask({"script": script, "last": True})
-        try:
-            self._torchrun.wait(limit)
-        finally:
-            self.stop()
-        text = "".join(self._words().partition("Root Cause")[1:])
-        wanted = ("Root Cause", "rank ", "exitcode")
-        lines = [x for x in text.splitlines() if x.strip().startswith(wanted)]
-        return re.sub(r" *\(pid: \d+\) *", "", "\n".join(lines)) or self._words()
-
     def _first(self, errors: list[str]) -> str:
         """End all, and return the error of the rank that failed by itself."""
         lost = re.compile("Connection (closed|reset) by peer")  # of another rank
@@ -102,12 +92,6 @@ class Ranks:
             self._torchrun.wait(0 if own else 30)  # it sees which one ended
         self.stop()
         return (own or [f"a rank ended\n{self._words()}"])[0]
-
-    def _ask(self, job: dict[str, Any]) -> None:
-        self.jobs += 1
-        order = self.folder / f"{self.jobs}.json"
-        order.with_suffix(".new").write_text(json.dumps(job))
-        order.with_suffix(".new").rename(order)  # whole, or not there
 
     def _words(self) -> str:
         self._said.flush()

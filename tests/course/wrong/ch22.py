@@ -13,6 +13,16 @@ def compiled_apart(records):
 # +         if sum(busy) == 1:
 
 
+# %% 22.1: of four ranks, one compiles in step 1, and two in step 2
+# -         if any(busy) and not all(busy):
+# +         if busy.count(False) == 1:
+
+
+# %% 22.1: of four ranks, one compiles in step 1, and two in step 2
+# -         if any(busy) and not all(busy):
+# +         if len(busy) / 2 <= sum(busy) < len(busy):
+
+
 # %% 22.1: records that begin at step 7
 # -     for steps in zip(*records, strict=True):
 # +     for number, steps in enumerate(zip(*records, strict=True)):
