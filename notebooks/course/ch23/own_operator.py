@@ -60,10 +60,6 @@ def _right_slope(x: Tensor) -> Tensor:
     return 1 - torch.tanh(x).square()
 
 
-def _clipped(x: Tensor) -> Tensor:
-    return x if bool((x.abs() < 9).all()) else x.clamp(-9, 9)
-
-
 def _positive(x: Tensor) -> Tensor:
     return x[x > 0].tanh()
 
@@ -99,10 +95,6 @@ def _flat(x: Tensor) -> Tensor:  # takes memory as if it were in rows
     return x.as_strided(x.shape, torch.empty(x.shape).stride()).tanh()
 
 
-def _double(x: Tensor) -> Tensor:
-    return x.double().tanh()
-
-
 _KEPT: dict[Any, Tensor] = {}
 
 
@@ -118,19 +110,13 @@ MISTAKES = (
         turned=True,
     ),
     Mistake(
-        "takes memory as rows",
+        "ignores strides of x",
         _operator("flat", _flat, lambda x: x.new_empty(x.shape)),
         "x = x.contiguous()",
         turned=True,
     ),
     Mistake(
-        "returns another dtype",
-        _operator("double", _double),
-        "return x.double().tanh().to(x)",
-        program=_twice,
-    ),
-    Mistake(
-        "keeps its memory",
+        "reuses one result",
         _operator("workspace", _workspace),
         "return result.clone()",
         program=_twice,
@@ -140,12 +126,6 @@ MISTAKES = (
         _operator("reads", _positive, _counts),
         "n = torch.library.get_ctx().new_dynamic_size()",
         truth=_positive,
-    ),
-    Mistake(
-        "returns its input",
-        _operator("returns", _clipped),
-        "return x.clone()",
-        truth=torch.clone,
     ),
     Mistake(
         "gradient twice too large",
