@@ -3,6 +3,12 @@
 # + near, early = window, first
 
 
+# %% 24.1: 4 requests cost 2 compiles
+# - near, early = torch.tensor(window), torch.tensor(first)
+# + torch._dynamo.config.assume_static_by_default = False
+# +     near, early = window, first
+
+
 # %% 24.1: sees position
 # - (i >= j) & ((i - j < near) | (j < early))
 # + (i >= j) & (i - j < near) | (j < early)
@@ -21,6 +27,11 @@
 # +
 # + def streaming(window: int, first: int):
 # +     near.fill_(window), early.fill_(first)
+
+
+# %% 24.1: cannot be converted to type int16
+# - torch.tensor(window), torch.tensor(first)
+# + torch.tensor([window, first], dtype=torch.int16)
 
 
 # %% 24.1: is out of bounds
