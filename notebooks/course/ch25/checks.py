@@ -1,6 +1,7 @@
 """Checks and hints of notebook 25."""
 
 import contextlib
+import os
 import tempfile
 from unittest import mock
 
@@ -17,7 +18,7 @@ from helpers.capture import Watch
 # --- 25.1 ----------------------------------------------------------------------
 
 SIZES = 6, 3, 9, 2
-SETTINGS = torch._dynamo.config, torch._functorch.config
+SETTINGS = torch._dynamo.config, torch._functorch.config, torch._inductor.config
 
 
 def _make(rows):
@@ -35,17 +36,23 @@ class _OfMeans(torch.nn.Module):
         return self.layer(x.mean(0))
 
 
-def _left(compiled, weights):
+def _state(model):
+    """Return the gradients and weights of a model as lists, and its modes."""
+    weights = [*model.parameters()]
+    return {
+        "gradients": [w.grad if w.grad is None else w.grad.tolist() for w in weights],
+        "weights": [w.tolist() for w in weights],
+        "modes": [module.training for module in model.modules()],
+    }
+
+
+def _left(compiled, state):
     """Return what a warm-up left behind, or None."""
     if not torch.is_grad_enabled():
         return "gradients switched off"
-    if any(w.grad is None or (w.grad != 1).any() for w in compiled.parameters()):
-        return "other gradients in the model"
-    if not compiled.training:
-        return "the model in eval() mode"
-    if not all(map(torch.equal, compiled.parameters(), weights)):
-        return "other weights in the model"
-    return None
+    now = _state(compiled)
+    changed = [name for name in state if now[name] != state[name]]
+    return f"other {' and '.join(changed)} in the model" if changed else None
 
 
 def _changed(settings):
@@ -79,9 +86,9 @@ def warm_and_no_warmer(warm):
     torch.compiler.reset()
     backend = CountingBackend("aot_eager")
     compiled = torch.compile(_OfMeans(), backend=backend)
-    weights = [weight.detach().clone() for weight in compiled.parameters()]
-    for weight in compiled.parameters():
-        weight.grad = torch.ones_like(weight)
+    compiled.layer.eval()  # one part of a model that is in training mode
+    compiled.layer.weight.grad = torch.rand(8, 8)
+    state = _state(compiled)
     settings = {module: module.get_config_copy() for module in SETTINGS}
     stance = eval_frame._stance
     with Watch() as spent:
@@ -90,7 +97,7 @@ def warm_and_no_warmer(warm):
         return f"it leaves other settings in {' and '.join(names)}"
     if eval_frame._stance != stance:
         return "it leaves another stance"
-    if left := _left(compiled, weights):
+    if left := _left(compiled, state):
         return f"it leaves {left}, and the next training step would suffer"
     for rows in SIZES:
         with Watch() as served, torch.no_grad():
@@ -158,6 +165,8 @@ def one_file(answer):
         for dtype, path in files.items():
             with _new_machine():
                 ship(_Model().to(dtype), x.to(dtype), path)
+        if len(os.listdir(home)) > len(files):
+            return "ship leaves more than one file"
         for dtype, path in files.items():
             if told := _started(start_warm, _Model().to(dtype), x.to(dtype), path):
                 return told
@@ -166,7 +175,9 @@ def one_file(answer):
 
 def _started(start_warm, model, x, path):
     with _new_machine():
-        result = start_warm(model, path)(x)
+        warm = start_warm(model, path)
+        counters.clear()
+        result = warm(x)
         asked = counters["aot_autograd"] + counters["inductor"]
     hits = [asked[f"{name}_cache_hit"] for name in ("autograd", "fxgraph")]
     if hits != [1, 1]:

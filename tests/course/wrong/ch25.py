@@ -32,6 +32,27 @@
 # +     compiled.zero_grad()
 
 
+# %% 25.1: 'NoneType' object has no attribute 'clone'
+# -     loss = compiled(general()).sum()
+# -     torch.autograd.grad(loss, list(compiled.parameters()))
+# +     old = [w.grad.clone() for w in compiled.parameters()]
+# +     compiled(general()).sum().backward()
+# +     for w, gradient in zip(compiled.parameters(), old):
+# +         w.grad = gradient
+
+
+# %% 25.1: it leaves other modes in the model
+# -     torch.autograd.grad(loss, list(compiled.parameters()))
+# +     torch.autograd.grad(loss, list(compiled.parameters()))
+# +     compiled.train()
+
+
+# %% 25.1: it leaves other settings in torch._inductor.config
+# -     with torch.no_grad():
+# +     torch._inductor.config.fallback_random = True
+# +     with torch.no_grad():
+
+
 # %% 25.1: it leaves gradients switched off
 # -     torch.autograd.grad(loss, list(compiled.parameters()))
 # +     torch.autograd.grad(loss, list(compiled.parameters()))
@@ -60,6 +81,18 @@ def warm(compiled, make, sizes):
 # %% 25.2: start_warm found 0 of the 2 caches
 # - torch.compiler.load_cache_artifacts(data) is None
 # + not data
+
+
+# %% 25.2: start_warm found 0 of the 2 caches
+# - return torch.compile(model)
+# + torch.compile(model)(torch.randn(5, 12, dtype=next(model.parameters()).dtype))
+# +     return model
+
+
+# %% 25.2: ship leaves more than one file
+# - Path(path).write_bytes(data)
+# + Path(path).write_bytes(data)
+# +     Path(f"{path}.version").write_text(torch.__version__)
 
 
 # %% 25.2: starts cold in silence
