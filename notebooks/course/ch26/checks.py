@@ -15,8 +15,10 @@ from course.words import silence
 
 
 class _MeanOf(torch.nn.Module):
+    """Twice what the page's model gives: it's the one to be exported."""
+
     def forward(self, x, mask):
-        total = (x * mask[..., None]).sum(1)
+        total = 2 * (x * mask[..., None]).sum(1)
         return total / mask.sum(1, keepdim=True)
 
 
@@ -95,14 +97,18 @@ def _onnx(program):
 )
 def portable(answer):
     torch.manual_seed(26)
-    stream = [scale * torch.randn(5, 4) for scale in (1, 6, 2, 9, 1)]
+    stream = [scale * torch.randn(5, 4) for scale in (0.1, 6, 2, 900, 1)]
     stream[1] = -stream[1].abs()  # loud, and below 0
     level = torch.ones(())
     try:
         with silence(), quiet_stderr():
-            run = _onnx(export(answer(), (stream[0], level)))
+            program = export(answer(), (stream[0], level))
+            run = _onnx(program)
     except GuardOnDataDependentSymNode as error:
         return f"it can't be exported. {str(error).splitlines()[0]}"
+    written = program.run_decompositions().graph_signature
+    if written.buffers_to_mutate or written.user_inputs_to_mutate:
+        return "it writes into an input or a buffer"
     for turn, (x, (right, right_level)) in enumerate(
         zip(stream, _reference(stream), strict=True), 1
     ):

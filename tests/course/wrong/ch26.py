@@ -16,6 +16,15 @@
 # +     return export(Mean(), (x, mask), dynamic_shapes=(both, both))
 
 
+# %% 26.1: given [4, 9, 8] and [4, 9], output
+# -     return export(model,
+# +     class MeanOf(torch.nn.Module):
+# +         def forward(self, x, mask):
+# +             return (x * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+# +
+# +     return export(MeanOf(),
+
+
 # %% 26.1: Guard failed: x.size()[0] <= 4096
 # - Dim("batch")
 # + Dim("batch", max=4096)
@@ -36,6 +45,29 @@ def export_it(model):
 # %% 26.2: after 2 inputs, the file's level is wrong
 # - x.abs().max()
 # + x.max()
+
+
+# %% 26.2: after 1 inputs, the file's level is wrong
+# - torch.where(top > level, top, 0.9 * level + 0.1 * top)
+# + torch.where(top > level, top, 0.9 * level + 0.1 * top).clamp(min=1)
+
+
+# %% 26.2: it writes into an input or a buffer
+# - return x / new, new
+# + level.copy_(new)
+# +         return x / level, level
+
+
+# %% 26.2: it writes into an input or a buffer
+# -     def forward(self, x, level):
+# +     def __init__(self):
+# +         super().__init__()
+# +         self.register_buffer("level", torch.ones(()))
+# +
+# +     def forward(self, x, level):
+# -         return x / new, new
+# +         self.level.copy_(new)
+# +         return x / new, new
 
 
 # %% 26.2: the answer to input 1 is wrong
