@@ -53,6 +53,14 @@ class Fixed(torch.nn.Module):
 # -             torch._dynamo.mark_dynamic(x, [0, 1])
 
 
+# %% 28.2: three texts: compiled again
+# -     compiled = torch.compile(model, backend=backend)
+# +     torch._dynamo.config.assume_static_by_default = False
+# +     compiled = torch.compile(model, backend=backend)
+# -         for x in (ids, mask):
+# -             torch._dynamo.mark_dynamic(x, [0, 1])
+
+
 # %% 28.2: Does the mask hide what you padded?
 # - torch.zeros_like(ids)
 # + torch.ones_like(ids)
