@@ -13,6 +13,26 @@
 # + ).verdict
 
 
+# %% 30.1: return the names of what is broken
+# - ).broken
+# + ).limits
+
+
+# %% 30.1: refused for its arithmetic, memory, which is not broken
+def refuse(row):
+    yield from ("arithmetic", "bandwidth", "memory")
+
+
+# %% 30.1: not refused, though it breaks its bandwidth
+# -         moved=trips * array,
+# +         moved=trips * 2 * row.parameters,
+
+
+# %% 30.1: not refused, though it breaks its arithmetic
+# -         dtype=row.dtype,
+# +         dtype=row.dtype if row.trains else None,
+
+
 # %% 30.1: not refused, though it breaks its arithmetic
 # -         dtype=row.dtype,
 
