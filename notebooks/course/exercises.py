@@ -362,6 +362,14 @@ def near(value: Any, wanted: Any, tolerance: float = 1e-5) -> bool:
     )
 
 
+def left_behind(module: Any) -> list[Any]:
+    """Return the tensors that a module keeps, and its ``.to(...)`` does not move."""
+    from helpers.tensors import tensors
+
+    moved = {"_parameters": {}, "_buffers": {}, "_modules": {}}
+    return [*tensors([vars(part) | moved for part in module.modules()])]
+
+
 def what_differs(
     answer: Callable[..., Any],
     reference: Callable[..., Any],

@@ -9,3 +9,12 @@ def warm_up(compiled, make, sizes):
             if n > 1:
                 torch._dynamo.maybe_mark_dynamic(x, 0)
             compiled(x)
+
+
+# %% 15.1: with the stance of a service, which it leaves
+def warm_up(compiled, make, sizes):
+    for n in {n if n < 2 else 2 + n % 2: n for n in sizes}.values():
+        x = make(n)
+        torch._dynamo.maybe_mark_dynamic(x, 0)
+        compiled(x)
+    torch.compiler.set_stance("eager_on_recompile")

@@ -12,7 +12,27 @@ Fixed = Warmup
 # + torch.tensor(0)
 
 
-# %% 14.1: call 5 gives another result or gradient than Warmup does
+# %% 14.1: compiled, call 2 gives another result or gradient
+# -         self.register_buffer("step", torch.tensor(0), persistent=False)
+# +         self.step = 0
+# -     def forward(self, x):
+# -         self.step += 1
+# -         part = (self.step / 10).clamp(max=1)
+# +     @torch._dynamo.assume_constant_result
+# +     def part(self):
+# +         self.step += 1
+# +         return min(self.step / 10, 1.0)
+# +
+# +     def forward(self, x):
+# +         part = self.part()
+
+
+# %% 14.1: a tensor that is no buffer stays where it is
+# -         self.register_buffer("step", torch.tensor(0), persistent=False)
+# +         self.step = torch.tensor(0)
+
+
+# %% 14.1: compiled, call 5 gives another result or gradient
 # - self.step += 1
 # + self.step += self.training
 
@@ -27,6 +47,6 @@ Fixed = Warmup
 # + self.step.add_(1)
 
 
-# %% 14.1: call 1 gives another result or gradient than Warmup does
+# %% 14.1: compiled, call 1 gives another result or gradient
 # - return x + part * self.layer(x)
 # + return x.detach() + part * self.layer(x)  # nothing flows back: this passed once
