@@ -30,7 +30,7 @@
 # + other::row_logsumexp
 
 
-# %% 23.1: 6 calls cost 5 compiles
+# %% 23.1: 6 calls cost 6 compiles
 # - x.new_empty(x.shape[:-1])
 # + x.new_empty(int(x.shape[0]))
 
