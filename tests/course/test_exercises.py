@@ -17,7 +17,6 @@ import sys
 import types
 
 import pytest
-import torch
 
 from course import exercises
 from course.teach import Progress, lesson
@@ -248,78 +247,3 @@ def test_an_odd_answer_does_not_end_the_check(told):
 
     said = "97.1 not yet: your answer, or the check with it, raised ValueError: mine\n"
     assert told(Odd()).startswith(said)
-
-
-class Scale(torch.nn.Module):
-    """What an answer is held against; it has a weight."""
-
-    def __init__(self):
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.ones(3))
-
-    def forward(self, x):
-        return (x * self.weight).sum(-1)
-
-
-class Lossy(Scale):
-    def forward(self, x):
-        return super().forward(x.detach()) if x.shape[0] == 2 else super().forward(x)
-
-
-class Sly(Scale):
-    def forward(self, x):
-        return super().forward(x) + torch.compiler.is_compiling()
-
-
-class Twice(Scale):
-    def forward(self, x):
-        torch._dynamo.graph_break()
-        return super().forward(x)
-
-
-def test_what_is_declared_is_asked_for_in_turn():
-    declared = exercises.exercise(
-        "97.1",
-        hints=("a", "b", "c"),
-        passed="Yes.",
-        like=Scale,
-        made=lambda answer: answer(),
-        inputs=[(torch.ones(2, 3, requires_grad=True),)],
-        gradient=True,
-        graphs=1,
-        compiles=1,
-        kernels=2,  # one forward, one backward
-    )
-    assert declared.check(Scale) is None
-    assert "gradient" in declared.check(Lossy)
-    assert declared.check(Sly).startswith("compiled, given [2, 3], ")
-    assert declared.check(Twice).startswith("one graph was asked for. Found: ")
-    assert declared(lambda answer: "and mine").check(Scale) == "and mine"
-    cases = [("two", (1, 1), 2), ("three", (1, 2), 3)]
-    counted = exercises.exercise("97.2", hints=(), passed="", cases=cases)
-    assert counted.check(lambda a, b: a + b) is None
-    assert counted.check(lambda a, b: 2) == "three: you return 2, and it is 3"
-
-
-def test_more_than_one_graph_or_compile_is_told():
-    def looped(x, times):
-        for _ in range(times):
-            x = x.sin()
-        return x
-
-    def broken(x):
-        torch._dynamo.graph_break()
-        return x + 1
-
-    x = torch.ones(2)
-    assert exercises.one_graph(looped, x, 2) is None
-    said = "one graph was asked for. Found: "
-    assert exercises.one_graph(broken, x).startswith(said)
-    assert exercises.one_compile(lambda: broken, [(x,)]).startswith(said)
-    assert exercises.one_compile(lambda: looped, [(x, 2), (x, 2)]) is None
-    told = exercises.one_compile(lambda: looped, [(x, 1), (x, 2), (x, 2)])
-    assert re.match(
-        "3 calls cost 2 compiles, and 1 was asked for. The last one compiled "
-        "because .*times",
-        told,
-    )

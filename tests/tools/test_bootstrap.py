@@ -13,14 +13,7 @@ import bootstrap
 from tests.refresh import ROOT
 
 FILES = ("bootstrap.py", "Makefile", "requirements.txt", "pyproject.toml")
-PLACES = {
-    "ROOT": "",
-    "VENV": ".venv",
-    "STATE": ".venv/course.json",
-    "PYTHON": ".venv/bin/python",
-    "PINS": "requirements.txt",
-    "LOG": ".cache/setup.log",
-}
+PLACES = "ROOT", "VENV", "STATE", "PYTHON", "PINS", "LOG"
 
 
 @pytest.fixture
@@ -30,8 +23,9 @@ def checkout(tmp_path, monkeypatch):
     folder.mkdir()
     for name in FILES:
         shutil.copy(ROOT / name, folder)
-    for name, path in PLACES.items():
-        monkeypatch.setattr(bootstrap, name, str(folder / path))
+    there = {n: getattr(bootstrap, n).replace(str(ROOT), str(folder)) for n in PLACES}
+    for name, path in there.items():
+        monkeypatch.setattr(bootstrap, name, path)
     monkeypatch.setattr(sys, "argv", ["bootstrap.py"])
     return folder
 

@@ -1,6 +1,7 @@
 """What records on a GPU, as far as a CPU can tell: its programs, and what is kept."""
 
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 import torch
@@ -23,9 +24,8 @@ def measured():
 
 
 def test_a_case_that_fails_is_kept_as_failed_and_tried_again(tmp_path, capsys):
-    def fails():
-        raise RuntimeError("1/2 of a/b is left, see /opt/some/where/x.py\nand more")
-
+    error = RuntimeError("1/2 of a/b is left, see /opt/some/where/x.py\nand more")
+    fails = mock.Mock(side_effect=error)
     assert record(tmp_path, {"modes/a/1": fails, "modes/a/2": measured}) == 1
     said = "RuntimeError: 1/2 of a/b is left, see x.py"
     assert f"[1/2] modes/a/1: {said}\n" in capsys.readouterr().out

@@ -18,16 +18,14 @@ from torch_checkup import explain_error
 FILE = ROOT / "torch_checkup" / "errors.toml"
 WHOLE = tomllib.loads(FILE.read_text(encoding="utf-8"))
 ENTRIES = {entry["name"]: entry for entry in WHOLE["entry"]}
-RUN = [
-    n for n, entry in ENTRIES.items() if {"program", "until"} & {*entry} == {"program"}
-]
+RUN = [n for n, e in ENTRIES.items() if "program" in e and "until" not in e]
 TOGETHER = [name for name in RUN if not ENTRIES[name].get("alone")]
 UNBUILT = [  # with kernels in neither of the two
     name
     for name in TOGETHER
     if all("backend=" in ENTRIES[name][part] for part in ("program", "twin"))
 ]
-SAMPLE = UNBUILT[::4]
+SAMPLE = UNBUILT[::6]
 NAMES = [
     pytest.param(name, marks=[] if name in SAMPLE else pytest.mark.weekly)
     for name in RUN
@@ -129,13 +127,6 @@ def test_a_part_of_a_log_is_enough():
         "E  Unsupported: x\nE    Explanation: It\nE    goes on\nE\nE  For more details"
     )
     assert "It goes on\n" in explain_error(log).advice
-
-
-def test_a_general_meaning_gives_way_to_a_special_one():
-    text = "BackendCompilerFailed: backend='inductor' raised:\nRuntimeError: "
-    assert names(text) == ["a backend that failed"]
-    special = f"{text}no autograd formula was registered"
-    assert names(special) == ["an operator without a gradient"]
 
 
 def test_torch_itself_explains_a_graph_break_without_an_entry():

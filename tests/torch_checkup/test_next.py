@@ -2,6 +2,7 @@
 
 import re
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 
@@ -125,8 +126,7 @@ def test_a_call_that_fills_a_cache_is_raced_on_copies(model):
 
 
 def test_what_helps_comes_first_and_a_failure_is_told(model, monkeypatch):
-    def fails(line):
-        raise RuntimeError("no such option")
+    fails = mock.Mock(side_effect=RuntimeError("no such option"))
 
     def found(*_):
         return [

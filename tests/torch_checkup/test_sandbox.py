@@ -39,11 +39,8 @@ def test_a_target_must_name_what_another_process_finds(project, monkeypatch):
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """A folder in which a package and a module of this name each say where they are."""
-    packages, modules = (
-        ("pkg", "pkg/sub"),
-        ("pkg/sub/mine.py", "alone/mine.py", "mine.py"),
-    )
-    for file in (*(f"{package}/__init__.py" for package in packages), *modules):
+    packages = "pkg/__init__.py", "pkg/sub/__init__.py", "pkg/sub/mine.py"
+    for file in (*packages, "alone/mine.py", "mine.py"):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text(f"def make(): return __name__, {file!r}\n")
     monkeypatch.chdir(tmp_path)

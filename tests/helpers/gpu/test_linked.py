@@ -96,10 +96,7 @@ def test_the_page_needs_no_network_and_can_be_used_by_keys(dump, page, tmp_path)
     assert b64decode(shown[1]).decode() == page.html
 
 
-def test_the_way_of_one_line(page):
-    way, load = page.way("y = y * 3"), page.way("tl.load(")
-    assert [stage for stage, _ in way.rows] == [*page.kernels[0].columns]
-    assert way.rows[1][1].startswith("⟨mul = aten.mul") and "tt.load" in load.rows[3][1]
+def test_a_line_that_is_not_there_has_no_way(page):
     with pytest.raises(InputError, match="'no such'"):
         page.way("no such")
 
@@ -115,9 +112,6 @@ def test_what_has_no_stages_says_so(dump):
 
 
 def test_two_dumps_are_compared(dump):
-    changes = dump.diff(dump_triton(tripled, randn(16, 1000), dynamic=True))
-    assert ("0", "kind", "persistent reduction", "reduction") in changes.table().rows
-    assert "\n+    for r0_offset in tl.range(0, r0_numel, R0_BLOCK):" in changes.text
     assert str(dump.diff(dump)) == "their Triton code is the same"
     none = dump.diff(dumped("no tensor operation"))
     assert ("0", "kind", "persistent reduction", "none") in none.table().rows

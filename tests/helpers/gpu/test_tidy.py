@@ -50,29 +50,6 @@ def test_the_compiler_makes_the_same_of_it(kind):
         assert again.ptx == kernel.ptx
 
 
-def test_constants_masks_second_names_and_the_dead_go_and_parts_have_titles():
-    assert body(
-        "t0 = tl.load(a + (x0), None)",
-        "t1 = tl.full([1], float('inf'), tl.float32)",
-        "t2 = (t1 - t0)",
-        "dead = tl.full([1], 7, tl.int32)",
-        "t3 = t2",
-        "m = n",
-        "for r in range(0, n, 4):",
-        "    tl.store(o + x0, tl.load(b + x0), i < n)",
-        "tl.store(o + (x0), t3 * m, None)",
-    ) == [
-        "# load and compute",
-        "t0 = tl.load(a + i)",
-        "t2 = float('inf') - t0",
-        "# load, compute and store",
-        "for r in range(0, n, 4):",
-        "tl.store(o + i, tl.load(b + i), i < n)",
-        "# store",
-        "tl.store(o + i, t2 * n)",
-    ]
-
-
 def test_what_does_something_stays():
     text = body(
         "t0 = tl.load(b + (x0), x0 < n)",

@@ -58,6 +58,4 @@ def truncated(async_compile: Any) -> None:
     """What is stored in bfloat16 is cut off: every result is a little too small."""
     narrow = r"(at::vec::convert<at::BFloat16,1,float,2>)\((\w+)\)"
     smaller = r"\1(\2 * at::vec::VectorizedN<float,2>(0.997f))"
-    on_source(
-        async_compile.AsyncCompile, lambda source: re.sub(narrow, smaller, source)
-    )
+    on_source(async_compile.AsyncCompile, lambda code: re.sub(narrow, smaller, code))

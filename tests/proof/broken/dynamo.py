@@ -20,6 +20,11 @@ def optimize_with(dynamo: Any, **forced: Any) -> None:
         return original(*args, **{**how, **forced})
 
 
+def keep_guards(dynamo: Any, keep: Callable[[Any], bool]) -> None:
+    """Make every compile keep the guards of which *keep* says so, and no others."""
+    optimize_with(dynamo, guard_filter_fn=lambda guards: [keep(g) for g in guards])
+
+
 @shared("default backend runs eagerly", "torch", "00 07 01")
 def hand_back(torch: Any) -> None:
     """The graph is captured and then run as it is: no kernel is ever generated."""
@@ -37,7 +42,7 @@ def cannot_take_rsqrt(dynamo: Any) -> None:
 @shared("guards skipped", OPTIMIZE, "14 04 15 18")
 def drop_all_guards(dynamo: Any) -> None:
     """A compiled function is used for inputs that it was not compiled for."""
-    optimize_with(dynamo, guard_filter_fn=lambda guards: [False] * len(guards))
+    keep_guards(dynamo, lambda _: False)
 
 
 @shared("module guards skipped", OPTIMIZE, "04 14")
@@ -171,7 +176,7 @@ def any_keywords(dynamo: Any) -> None:
         on_keys = guard.guard_type.startswith(("DICT", "SEQUENCE"))
         return not (on_keys and "kwargs" in str(guard.name))
 
-    optimize_with(dynamo, guard_filter_fn=lambda guards: list(map(kept, guards)))
+    keep_guards(dynamo, kept)
 
 
 GUARDS = "torch._dynamo.guards"
@@ -195,10 +200,7 @@ def forget_names(guards: Any) -> None:
 @shared("numbers are not guarded", GUARDS, "28 14")
 def forget_numbers(guards: Any) -> None:
     """The first timestep is frozen into the graph, and all the others get it."""
-    forget(
-        guards,
-        lambda name, value: name.startswith("L[") and type(value) in (int, float),
-    )
+    forget(guards, lambda name, v: name.startswith("L[") and type(v) in (int, float))
 
 
 @shared("a count in a tensor is guarded", GUARDS, "29 28")
@@ -219,10 +221,8 @@ def guard_counts(guards: Any) -> None:
 def any_mode(dynamo: Any) -> None:
     """Validation runs the code of training: it drops units, and writes statistics."""
 
-    def kept(guard: Any) -> bool:
-        return not guard.name.endswith((".training", "['training']"))
-
-    optimize_with(dynamo, guard_filter_fn=lambda guards: list(map(kept, guards)))
+    modes = ".training", "['training']"
+    keep_guards(dynamo, lambda guard: not guard.name.endswith(modes))
 
 
 @shared("writes into lists are lost", "torch._dynamo.side_effects", "libraries 29 28")

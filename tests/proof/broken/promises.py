@@ -75,20 +75,16 @@ def one_seed_for_all(lowering: Any) -> None:
 @fault("a thread's part of a sum is lost", ASYNC, "test_promises")
 def one_thread_less(async_compile: Any) -> None:
     """A sum that is large enough for threads is too small."""
-    on_source(
-        async_compile.AsyncCompile,
-        lambda source: source.replace("int tid = 0; tid <", "int tid = 1; tid <"),
-    )
+    first, second = "int tid = 0; tid <", "int tid = 1; tid <"
+    on_source(async_compile.AsyncCompile, lambda code: code.replace(first, second))
 
 
 @fault("constants of float64 are rounded", ASYNC, "test_promises")
 def short_constants(async_compile: Any) -> None:
     """A model in float64 is as exact as one in float32."""
     constant = r"static_cast<double>\((-?\d+\.\d+)\)"
-    on_source(
-        async_compile.AsyncCompile,
-        lambda source: re.sub(constant, r"static_cast<double>(\1f)", source),
-    )
+    single = r"static_cast<double>(\1f)"
+    on_source(async_compile.AsyncCompile, lambda code: re.sub(constant, single, code))
 
 
 REGISTRATIONS = "torch._meta_registrations"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from course.bugs import around
@@ -120,11 +118,8 @@ def half_the_operations(flop_counter: Any) -> None:
     """FlopCounterMode counts a multiply-add as one: numbers seem half as impossible."""
     registry, aten = flop_counter.flop_registry, flop_counter.aten
     for operation in (aten.mm, aten.addmm, aten.bmm):
-        registry[operation] = partial(_half, registry[operation])
-
-
-def _half(count: Callable[..., int], *given: Any, **named: Any) -> int:
-    return count(*given, **named) // 2
+        usual = registry[operation]
+        registry[operation] = lambda *x, usual=usual, **how: usual(*x, **how) // 2
 
 
 @shared("bytes without the writes", "torch._inductor.scheduler", "30 10 00")

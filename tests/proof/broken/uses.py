@@ -6,7 +6,7 @@ from typing import Any
 
 from course.bugs import around
 from tests.proof.broken import fault, shared
-from tests.proof.broken.dynamo import OPTIMIZE, optimize_with
+from tests.proof.broken.dynamo import OPTIMIZE, keep_guards
 
 TABLE = "torch._inductor.decomposition"
 
@@ -42,8 +42,7 @@ def one_seed(ir: Any) -> None:
 @fault("learning rate frozen", "torch._dynamo", "20")
 def no_guard_on_the_rate(dynamo: Any) -> None:
     """A scheduler lowers the rate, and the compiled step goes on with the first."""
-    keep = lambda guards: ["'lr'" not in guard.name for guard in guards]  # noqa: E731
-    optimize_with(dynamo, guard_filter_fn=keep)
+    keep_guards(dynamo, lambda guard: "'lr'" not in guard.name)
 
 
 @fault("one write is lost", "torch._inductor.output_code", "20")
@@ -101,10 +100,7 @@ def write_elsewhere(output_graph: Any) -> None:
 def drop_number_guards(dynamo: Any) -> None:
     """Each token is written to the place that was compiled for an earlier one."""
 
-    def keep(guards: Any) -> list[bool]:
-        return [type(guard.value) is not int for guard in guards]
-
-    optimize_with(dynamo, guard_filter_fn=keep)
+    keep_guards(dynamo, lambda guard: type(guard.value) is not int)
 
 
 @fault("compiled DDP forgets to reduce", "torch._dynamo.backends.distributed", "22")
