@@ -9,13 +9,15 @@ from __future__ import annotations
 import copy
 import os
 import tempfile
+import tomllib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.resources import files
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -37,22 +39,17 @@ from .model import Model, doubled, in_turn
 from .report import Part, shown
 from .sandbox import Report, end_with_parent, target_of
 
-SITUATIONS = {  # each by its name, and what is done in it
-    "autocast": "forward under torch.autocast, in bfloat16",
-    "checkpoint": "forward under torch.utils.checkpoint",
-    "accumulation": "two backward passes into the same gradients",
-    "retain_graph": "backward(retain_graph=True), and backward once more",
-    "scheduler": "three steps of a compiled SGD, its learning rate halved each time",
-    "late hook": "a forward hook on an inner layer, added after the first call",
-    "gradient hook": "a hook on a parameter's gradient, added after the first call",
-    "state_dict": "state_dicts of the compiled model and a plain one, exchanged",
-    "worker process": "the compiled model, sent to a process that calls it",
-    "two ranks": "DistributedDataParallel over two processes, with gloo",
-}
-WAYS = {  # situations that are tried in two ways; both must agree
-    "state_dict": ("compiled into plain", "plain into compiled"),
-    "two ranks": ("compile around DDP", "DDP around compiled"),
-}
+
+class Around(NamedTuple):
+    """What is done around a step; *advice* where torch's design fails every model."""
+
+    does: str
+    ways: Sequence[str] = ("",)
+    advice: str = ""
+
+
+_TEXT = (files(__package__) / "situations.toml").read_text(encoding="utf-8")
+SITUATIONS = {name: Around(**one) for name, one in tomllib.loads(_TEXT).items()}
 VERDICTS = {  # from good to bad: of two ways, the worse counts
     "agrees": "as near to float64 as eager is",
     "eager raises": "eager raises, and compiled may too",
@@ -60,15 +57,6 @@ VERDICTS = {  # from good to bad: of two ways, the worse counts
     "not done": "it had to be ended",
     "raises": "compiled raises, where eager does not",
     "differs": "no error, and not eager's numbers",
-}
-
-OF_EVERY_MODEL = {  # what torch does by design, and what to do about it
-    "late hook": "late hook: add hooks before the first call, or set "
-    "torch._dynamo.config.skip_nnmodule_hook_guards = False",
-    "retain_graph": "retain_graph: one backward of the sum of the losses, or "
-    "torch._functorch.config.donated_buffer = False with a new TORCHINDUCTOR_CACHE_DIR",
-    "state_dict": "state_dict: save that of the model itself, or compile it in place "
-    "by model.compile()",
 }
 
 
@@ -103,11 +91,10 @@ class Composition(Measured, TableResult):
     def named(self, verdict: str, own: bool = False) -> list[str]:
         """Return the names of the situations with this *verdict*.
 
-        With *own*, without those in which every compiled model has it
-        (`OF_EVERY_MODEL`).
+        With *own*, without those in which every compiled model has it.
         """
         names = [s.name for s in self.situations if s.verdict == verdict]
-        return [name for name in names if not own or name not in OF_EVERY_MODEL]
+        return [name for name in names if not (own and SITUATIONS[name].advice)]
 
     @property
     def ok(self) -> bool:
@@ -121,7 +108,7 @@ class Composition(Measured, TableResult):
             says = one.says
             if one.known:
                 says += f" (explained as: {one.known})"
-            rows.append((one.name, SITUATIONS[one.name], one.verdict, says))
+            rows.append((one.name, SITUATIONS[one.name].does, one.verdict, says))
         return Table.of(["around the step", "what is done", "compiled", "found"], rows)
 
     def _last(self) -> str:
@@ -163,8 +150,8 @@ def composes(
                 bar.update(len(done) - bar.n)
         except KeyboardInterrupt:
             interrupted = True
-    shown = Path(target).name  # without its folder
-    return Composition(shown, tuple(done[n] for n in names if n in done), interrupted)
+    every = tuple(done[name] for name in names if name in done)
+    return Composition(Path(target).name, every, interrupted)
 
 
 def part(order: dict[str, Any]) -> Part:
@@ -185,7 +172,7 @@ def verdict_on(found: Composition) -> Part:
     for issue, names in issues.items():
         if names:
             says += f"; {issue}: {', '.join(names)}"
-    known = [OF_EVERY_MODEL.get(name) for name in differs + raises]
+    known = [SITUATIONS[name].advice for name in differs + raises]
     if found.ok and known:
         says += ", as in every compiled model"
     own = {verdict: found.named(verdict, own=True) for verdict in ("differs", "raises")}
@@ -204,7 +191,7 @@ class TrainingStep:
     """A model as a training step has it: eager, or compiled.
 
     Each situation is a method that calls `fn` with inputs, does the backward, and
-    returns the loss.  *way* is one of those of `WAYS`, where there are two.
+    returns the loss.  *way* is one of its ways, where there are two.
     """
 
     def __init__(self, m: Model, compiling: bool, way: str) -> None:
@@ -369,7 +356,7 @@ def look(order: dict[str, Any], report: Report) -> None:
 
 def judged(m: Model, name: str) -> dict[str, str]:
     """Return verdict and words on one situation; of two ways, both, and the worse."""
-    found = {way: _judged(m, name, way) for way in WAYS.get(name, ("",))}
+    found = {way: _judged(m, name, way) for way in SITUATIONS[name].ways}
     bad = max(found.values(), key=lambda one: list(VERDICTS).index(one["verdict"]))
     if all(one == bad for one in found.values()):
         return bad

@@ -173,7 +173,6 @@ class Checkup(Measured, TableResult):
     def to_html(self) -> str:
         """Return the report as one HTML page that needs no network and no script."""
         from jinja2 import Environment
-        from markupsafe import Markup
 
         machine = asdict(self.machine)
         machine["memory"] = text.size(machine.pop("memory_bytes") or 0)
@@ -191,9 +190,7 @@ class Checkup(Measured, TableResult):
             long=_LONG,
             marked=text.as_html,
             differs=differences.table,
-            lesson=_lesson,
-            safe=Markup,
-            kind=lambda part: part.verdict.split()[-1],
+            site=_site(),
         )
 
     def unmet(self, requirements: str) -> list[str]:
@@ -238,16 +235,6 @@ class Checkup(Measured, TableResult):
             if part.verdict == "failed" and part.name not in failed:
                 worse.append(f"{part.name}: it fails now, {part.says}")
         return worse
-
-
-def _lesson(part: Part) -> str:
-    """Return the lesson of a part, linked on a site; else what says more."""
-    page = QUESTIONS[part.name].lesson
-    if site := _site():
-        from markupsafe import Markup
-
-        return Markup('<a href="{}/{}.html">{}</a>').format(site, page, page)
-    return f"{page} (torch-checkup explain {part.name})"
 
 
 def _site() -> str:

@@ -10,6 +10,7 @@ import dataclasses
 import os
 import tempfile
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -151,36 +152,22 @@ def written(found: Where, kept: Path, folder: str | os.PathLike[str] | None) -> 
 
 def issue(found: Where) -> str:
     """Return a draft of an issue for torch's maintainers, in Markdown."""
-    machine = Machine.here()
-    versions = ("torch", "triton", "python", "system")
-    rows = [(name, getattr(machine, name)) for name in versions]
+    from jinja2 import Environment
+
     does = {True: "fails", False: "does not fail by itself", None: "was not run"}
-    often = f"{found.often[0]} of {found.often[1]} runs" if any(found.often) else ""
-    where = [
-        ("first wrong backend", found.stage),
-        ("step", found.step),
-        ("kernel", found.kernel),
-        ("operations", found.piece),
-        ("wrong in", often),
-    ]
-    lines = [
-        f"# torch.compile: {text.plain(found.what)}",
-        "",
-        "## Where",
-        "",
-        *(f"- {name}: {value}" for name, value in where if value),
-        *(f"- {note}" for note in found.notes),
-        "",
-        f"## Repro, which {does[found.still_fails]} in its own process",
-        "",
-        "```python",
-        found.repro.rstrip(),
-        "```",
-        "",
-        *(["## The file that it imports", "", "```python"] if found.source else []),
-        *([found.source.rstrip(), "```", ""] if found.source else []),
-        "## Versions",
-        "",
-        *(f"- {name}: {value}" for name, value in rows if value),
-    ]
-    return "\n".join(lines) + "\n"
+    where = {
+        "first wrong backend": found.stage,
+        "step": found.step,
+        "kernel": found.kernel,
+        "operations": found.piece,
+        "wrong in": "{} of {} runs".format(*found.often) if any(found.often) else "",
+    }
+    how = Environment(trim_blocks=True, keep_trailing_newline=True)
+    page = (files(__package__) / "issue.jinja").read_text("utf-8")
+    return how.from_string(page).render(
+        it=found,
+        what=text.plain(found.what),
+        where=where.items(),
+        does=does[found.still_fails],
+        machine=dataclasses.asdict(Machine.here()),
+    )

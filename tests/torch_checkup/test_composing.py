@@ -7,7 +7,7 @@ import torch
 
 from tests.torch_checkup.conftest import written
 from torch_checkup import composes, sandbox
-from torch_checkup.composing import WAYS, Composition, Situation, TrainingStep, judged
+from torch_checkup.composing import Composition, Situation, TrainingStep, judged
 from torch_checkup.helpers.errors import InputError
 from torch_checkup.model import Model
 
@@ -151,7 +151,7 @@ def test_where_eager_raises_the_row_says_so(judge):
 
 def test_of_two_ways_it_names_the_one_that_fails(judge):
     [row] = judge("strips", "state_dict")
-    good, bad = WAYS["state_dict"]
+    good, bad = "compiled into plain", "plain into compiled"
     assert row.verdict == "raises"
     assert row.says.startswith(f"{good} agrees: off from float64"), row.says
     assert f"; {bad} raises: " in row.says, row.says
