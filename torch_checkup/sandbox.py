@@ -190,11 +190,11 @@ def _followed(
         lines = report.read_text("utf-8").split("\n") if report.exists() else []
         for line in lines[place:-1]:  # after the last break may be half a line
             news, place = json.loads(line), place + 1
-            if "stage" in news:
-                begin, stage = time.monotonic(), news["stage"]
             if "done" in news:
                 return
             yield news
+            if "stage" in news:  # it may be asked for the next after a while
+                begin, stage = time.monotonic(), news["stage"]
         if status is not None:
             why = _death(status, (folder / "said").read_text(errors="replace"))
         elif not (why := _too_much(child, begin, timeout, limit)):

@@ -8,12 +8,13 @@ imports torch in a stage, so this module does not at its top.
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -36,6 +37,7 @@ WAYS = {
     "copied": "a new place, with a copy of TORCHINDUCTOR_CACHE_DIR",
     "artifacts": "a new place, with a file of saved artifacts",
 }
+_TURN = "wait for its turn"
 CACHE = "cache"  # the folder in a place that is TORCHINDUCTOR_CACHE_DIR
 PHASES = ("Dynamo", "AOTAutograd", "Inductor", "build")
 
@@ -173,12 +175,13 @@ def cold_start(
     function of a module, which returns a model and its inputs, of which a list's first
     are taken, and may return a loss.
 
-    *ways* are some of `WAYS`, what a process finds when it starts; else all.  In each,
-    the function is compiled and called once; ``train=True`` adds a backward of a
-    weighted sum.  *repeat* starts each way as often, in turns.  A process in which a
-    step takes more than *timeout* seconds, or that has more than *memory* bytes (by
-    default three quarters of what is free), is ended, with all that it started, and so
-    it is with Ctrl-C, which keeps what is finished.
+    *ways* are some of `WAYS`, what a process finds when it starts, besides ``empty``;
+    else all.  In each, the function is compiled and called once; ``train=True`` adds a
+    backward of a weighted sum.  *repeat* starts each way as often, in turns; those of
+    a turn load torch at once.  A process in which a step takes more than *timeout*
+    seconds, or that has more than *memory* bytes (by default three quarters of what is
+    free), is ended, with all that it started, and so it is with Ctrl-C, which keeps
+    what is finished.
 
     One that compiles pieces of itself is left as it is: *in_pieces* says so of one
     whose pieces cannot be seen.
@@ -191,7 +194,8 @@ def cold_start(
     which fills the cache, does not come to its end.  Where a later one fails, its way
     says so, and the others are kept.
     """
-    target, ways = target_of(make), sandbox.chosen(ways, WAYS)
+    target = target_of(make)
+    ways = sandbox.chosen(["empty", *ways] if ways else [], WAYS)
     if repeat < 1:
         raise InputError("repeat must be 1 or more")
     order = {"target": target, "train": train, "in_pieces": in_pieces}
@@ -199,79 +203,82 @@ def cold_start(
     done: dict[str, list[Start]] = {way: [] for way in ways}
     interrupted = False
     with (
-        tempfile.TemporaryDirectory(
-            prefix="cold-start-", ignore_cleanup_errors=True
-        ) as place,
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place,
         text.progress("starts", repeat * len(ways)) as bar,
     ):
         home = Path(place)
         try:
-            first = one_start(order, home / "filled", save=home / "artifacts")
-            if first.problem:
-                raise InputError(f"{target}: {first.problem}")
-            ships = {"copied": _bytes(home / "filled" / CACHE)}
-            ships["artifacts"] = _bytes(home / "artifacts")
-            for turn, way in itertools.product(range(repeat), ways):
-                known = way == "empty" and turn == 0
-                done[way].append(first if known else _started(way, home, order))
-                bar.update()
+            for _ in range(repeat):
+                for way, start in _in_turn(ways, order, home):
+                    if start.problem and not done["empty"]:
+                        raise InputError(f"{target}: {start.problem}")
+                    done[way].append(start)
+                    bar.update()
         except KeyboardInterrupt:
             interrupted = True
             if not any(done.values()):
                 raise
+        ships = {"copied": _bytes(home / "filled" / CACHE)}
+        ships["artifacts"] = _bytes(home / "artifacts")
     finished = [Way(way, tuple(s), ships.get(way, 0)) for way, s in done.items() if s]
-    shown = Path(target).name  # without its folder
-    return ColdStart(shown, tuple(finished), train, interrupted)
+    return ColdStart(Path(target).name, tuple(finished), train, interrupted)
 
 
-def _started(way: str, home: Path, order: Mapping[str, Any]) -> Start:
-    """Return one more start, in a new place unless it is warm."""
-    if way == "warm":
-        return one_start(order, home / "filled")
-    filled, place = home / "filled" / CACHE, home / "new"
-    try:
-        if way == "copied" and filled.is_dir():  # it may compile nothing
-            shutil.copytree(filled, place / CACHE)
-        load = home / "artifacts" if way == "artifacts" else None
-        return one_start(order, place, load=load)
-    except OSError as error:  # a copy tells it for each file
-        last = re.findall(r"\[Errno \d+\] [^:'\"]+", str(error))
-        said = f"OSError: {(last or [error])[-1]}"
-        return Start(problem=sandbox.explained("copy the cache", said))
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+def _in_turn(
+    ways: Sequence[str], order: Mapping[str, Any], home: Path
+) -> Iterator[tuple[str, Start]]:
+    """Yield each way and its start, one after the other.
+
+    All load torch at once before that: loading would disturb another's first call.
+    """
+    with ExitStack() as stack:
+        made = {way: started(way, order, home) for way in ways}
+        every = {way: stack.enter_context(closing(one)) for way, one in made.items()}
+        for _ in ("run", "have loaded"):
+            for one in every.values():
+                next(one)
+        for way, one in every.items():
+            yield way, next(one)
+
+
+def started(way: str, order: Mapping[str, Any], home: Path) -> Iterator[Start | None]:
+    """Yield None as a process runs, None when it has loaded torch, and its start.
+
+    *order* has a ``target``, ``train``, and as limits a ``timeout`` (seconds a step)
+    and ``memory`` (bytes).  The first process fills a place in *home* that ``warm``
+    finds, and a file of artifacts there; others have a new place.
+    """
+    filled, artifacts = home / "filled", str(home / "artifacts")
+    fills = not filled.exists()
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(dir=home, ignore_cleanup_errors=True) as new:
+        place, turn = filled if fills or way == "warm" else Path(new), Path(new, "turn")
+        cache, temporary = place / CACHE, place / "temporary"
+        temporary.mkdir(parents=True, exist_ok=True)
+        # torch keeps a precompiled C++ header there, wherever its cache is.
+        env = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
+        env["TORCHINDUCTOR_CACHE_DIR"] = str(cache)
+        whole = {**order, "save": artifacts * fills, "turn": str(turn)}
+        whole["load"] = artifacts * (way == "artifacts")
+        how = whole, order["timeout"], order["memory"], env, place
+        with closing(sandbox.reports(".start:first_call", *how)) as reports:
+            for stage in ("import torch", _TURN):
+                while found.get("stage") != stage and (news := next(reports, None)):
+                    found |= news
+                yield None
+            if way == "copied" and (filled / CACHE).is_dir():  # it may compile nothing
+                shutil.copytree(filled / CACHE, cache, dirs_exist_ok=True)
+            before = set(cache.rglob("*.so"))
+            turn.touch()
+            for news in reports:
+                found |= news
+        found["libraries"] = len(set(cache.rglob("*.so")) - before)
+    yield msgspec.convert(found, Start)  # which has no field for a stage
 
 
 def _bytes(path: Path) -> int:
     files = filter(Path.is_file, (path, *path.rglob("*")))
     return sum(file.stat().st_size for file in files)
-
-
-def one_start(
-    order: Mapping[str, Any],
-    place: Path,
-    *,
-    load: Path | None = None,
-    save: Path | None = None,
-) -> Start:
-    """Return one start of what *order* says, with the folders in *place*.
-
-    *order* has a ``target``, ``train``, and as limits a ``timeout`` (seconds a step)
-    and ``memory`` (bytes).  *load* and *save* are files of artifacts.
-    """
-    # torch keeps a precompiled C++ header among temporary files, wherever its cache is.
-    cache, temporary = place / CACHE, place / "temporary"
-    temporary.mkdir(parents=True, exist_ok=True)
-    before = set(cache.rglob("*.so"))
-    whole = {**order, "load": str(load or ""), "save": str(save or "")}
-    env = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
-    env["TORCHINDUCTOR_CACHE_DIR"] = str(cache)
-    limits = order["timeout"], order["memory"]
-    found: dict[str, Any] = {}
-    for news in sandbox.reports(".start:first_call", whole, *limits, env, place):
-        found |= news
-    found["libraries"] = len(set(cache.rglob("*.so")) - before)
-    return msgspec.convert(found, Start)  # which has no field for a stage
 
 
 # ----------------------------------------------------------- in the process of a start
@@ -289,6 +296,9 @@ def first_call(order: dict[str, Any], report: Report) -> None:
     from .helpers import _torch
     from .model import Model
 
+    report.stage(_TURN)
+    while not Path(order["turn"]).exists():
+        time.sleep(0.05)
     report.stage("make the model")
     m = Model(order)
     m.train, (inputs, kwargs) = order["train"], m.calls[0]

@@ -12,7 +12,7 @@ import pytest
 from tests.refresh import ROOT
 from torch_checkup import start
 from torch_checkup.helpers.errors import InputError
-from torch_checkup.start import ColdStart, Lookup, Start, Way, cold_start, one_start
+from torch_checkup.start import ColdStart, Lookup, Start, Way, cold_start
 
 MODEL = """
 import torch
@@ -75,19 +75,24 @@ def test_the_share_saved_is_of_the_median_and_loading_counts():
 
 def test_an_interrupt_keeps_what_is_done_and_a_failure_the_others(model, monkeypatch):
     answers = [started(), started(problem="failed"), KeyboardInterrupt()]
+    told = []
 
-    def pretend(order, place, **__):
+    def pretend(way, order, home):
         assert (order["timeout"], order["memory"]) == (600.0, None)
+        for stage in ("runs", "has loaded"):
+            told.append(stage)
+            yield
         answer = answers.pop(0)
         if isinstance(answer, BaseException):
             raise answer
-        return answer
+        yield answer
 
-    monkeypatch.setattr(start, "one_start", pretend)
+    monkeypatch.setattr(start, "started", pretend)
     result = cold_start(f"{model}:make")
     assert [way.name for way in result.ways] == ["empty", "warm"]
     assert result.interrupted and "interrupted" in str(result)
     assert result["warm"].problem == "failed"
+    assert told == ["runs"] * 4 + ["has loaded"] * 4
     answers += [KeyboardInterrupt(), started(problem="no weights")]
     with pytest.raises(KeyboardInterrupt):
         cold_start(f"{model}:make")
@@ -107,10 +112,11 @@ def test_ctrl_c_leaves_no_process(model, tmp_path):
     )
     deadline = time.monotonic() + 90
     family = []
-    while time.monotonic() < deadline and len(family) < 2:  # the child, and its sleeper
+    everyone = len(start.WAYS) + 1  # and the sleeper of the first
+    while time.monotonic() < deadline and len(family) < everyone:
         time.sleep(0.2)
         family = psutil.Process(parent.pid).children(recursive=True)
-    assert len(family) == 2
+    assert len(family) == everyone
     parent.send_signal(signal.SIGINT)
     parent.wait(30)
     _, alive = psutil.wait_procs(family, timeout=10)
@@ -118,17 +124,15 @@ def test_ctrl_c_leaves_no_process(model, tmp_path):
 
 
 @pytest.mark.weekly
-@pytest.mark.parametrize("ships", [False, True])
-def test_one_real_start_and_what_a_second_finds(ships, model, tmp_path):
-    cache, saved = tmp_path / "place", tmp_path / "saved"
+@pytest.mark.parametrize("way", ["warm", "artifacts"])
+def test_one_real_start_and_what_a_second_finds(way, model, tmp_path):
     order = {"target": f"{model}:by_name", "train": False}
     order |= {"timeout": 600.0, "memory": None}
-    first = one_start(order, cache, save=saved)
+    *_, first = start.started("empty", order, tmp_path)
     assert first.problem == "" and first.agrees is True
     assert set(first.phases) == set(start.PHASES)
     assert 0 < sum(first.phases.values()) <= first.first_s == first.wait_s
     assert first.found == "2 missed" and first.libraries
-    place, load = (tmp_path / "new", saved) if ships else (cache, None)
-    second = one_start(order, place, load=load)
+    *_, second = start.started(way, order, tmp_path)
     assert (second.problem, second.found) == ("", "2 found")
-    assert bool(second.load_s) == ships
+    assert bool(second.load_s) == (way == "artifacts")
