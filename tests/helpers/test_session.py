@@ -92,7 +92,7 @@ def test_the_session_is_as_before(look):
     for _ in range(2):  # a graph break and its inner function, compiled by the caller
         compiled(torch.ones(3, 4))
     module.last = None
-    x = torch.zeros(3, 4, requires_grad=True)
+    x = torch.zeros(5, 4, requires_grad=True)  # another size than the caller has had
     before, numbers = noticed(), copy.deepcopy(module.state_dict())
     look(module, x)
     with pytest.raises(InputError, match="mine"):

@@ -134,21 +134,6 @@ def test_what_compiles_again_has_a_cause_a_line_and_a_fix_that_was_counted(
     held_against(advised(body, "recompiles"), patterns)
 
 
-HEALTHY = {
-    "one size": calls("x", "return x * 2") + sizes(3),
-    "sizes that one more version serves": calls("x", "return x * 2") + sizes(3, 4, 5),
-    "a choice": calls("x, on", "return x.sin() if on else x.cos()")
-    + twice(True, False),
-    "whole numbers": calls("x, n", "return x * n") + twice(2, 3, 4),
-}
-
-
-@pytest.mark.parametrize("name", HEALTHY)
-def test_health_gets_no_advice(name, looked_at):
-    for found in looked_at(X + HEALTHY[name], "capture", "recompiles", "silent"):
-        assert (found["verdict"], found["advice"]) == ("good", ()), found
-
-
 # ----------------------------------------------------------------- what is captured
 
 ONCE = "def make(): return f, (X,)\n"

@@ -93,12 +93,6 @@ def both(x):
     for i in numbers(len(x)):
         x = x + i
     return TABLE["sine"](twice(x)) + thrice(x)
-
-
-def chained(x):
-    x = x.sin()
-    x = x.cos()
-    return x.tanh()
 '''
 X = torch.linspace(0.1, 1, 4).reshape(2, 2)
 
@@ -127,26 +121,3 @@ def test_a_line_means_what_it_meant_and_comes_back_as_it_was(call, count, mine):
             raise KeyError
     assert [f.__code__ for one in every for f in one.functions] == codes
     assert set(vars(mine)) == names
-
-
-def captured(run):
-    """Return the graphs of a call, each as the names of its operations."""
-    graphs = []
-
-    def backend(graph, _):
-        calls = [n for n in graph.graph.nodes if n.op.startswith("call")]
-        graphs.append([getattr(n.target, "__name__", n.target) for n in calls])
-        return graph
-
-    torch.compiler.reset()
-    assert torch.equal(torch.compile(run, backend=backend)(X), run(X))
-    return graphs
-
-
-def test_a_chosen_line_is_in_no_graph_and_the_others_are_compiled(mine):
-    first, middle, last = lines_of(lambda: mine.chained(X))
-    assert captured(mine.chained) == [["sin", "cos", "tanh"]]
-    with eagerly([middle]):
-        assert captured(mine.chained) == [["sin"], ["tanh"]]
-    with eagerly([first, last]):
-        assert captured(mine.chained) == [["cos"]]
