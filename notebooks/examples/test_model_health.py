@@ -8,10 +8,10 @@ the model and its inputs; it is called in a process of its own.
 
 from torch_checkup import checkup
 
-PARTS = "matches", "capture", "recompiles", "traffic"
+PARTS = "matches", "capture", "recompiles", "silent"
 
 
 def test_my_model_is_healthy():
     found = checkup("my_model:make", only=PARTS)
     print(found)  # which pytest shows where the test fails
-    found.require("matches,graphs=1,breaks=0,later_recompiles=0")
+    found.require("matches,compiled,graphs=1,later_recompiles=0,stale=0")

@@ -8,12 +8,21 @@
 # + ,breaks=1
 
 
+# %% 03.1: one that is fast and wrong passes your gate
+# - matches,
+
+
+# %% 03.1: a good model after an upgrade is stopped by speedup>=0.3
+# - stale=0
+# + stale=0,speedup>=0.3
+
+
 # %% 03.1: a good model is stopped by graphs=1
 # - graphs=2
 # + graphs=1
 
 
-# %% 03.1: a good model with a newer torch is stopped by recompiles<=1
+# %% 03.1: a good model after an upgrade is stopped by recompiles<=1
 # - later_recompiles=0
 # + recompiles<=1
 
@@ -21,6 +30,22 @@
 # %% 03.2: a tensor that is no buffer stays where it is
 # -         self.register_buffer("calls", torch.tensor(0), persistent=False)
 # +         self.calls = torch.tensor(0)
+
+
+# %% 03.2: a tensor that is no buffer stays where it is
+# -         self.register_buffer("largest", torch.zeros(()), persistent=False)
+# +         self.kept = [torch.zeros(())]
+# -         self.largest = torch.maximum(self.largest, largest)
+# -         return x / self.largest * self.calls
+# +         self.kept[0] = torch.maximum(self.kept[0], largest)
+# +         return x / self.kept[0] * self.calls
+
+
+# %% 03.2: compiled, given [6, 4]
+# -         self.calls = self.calls + 1
+# +         if torch.compiler.is_compiling():
+# +             return x
+# +         self.calls = self.calls + 1
 
 
 # %% 03.2: 4 calls cost
