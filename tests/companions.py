@@ -51,7 +51,7 @@ ROUTES = {
         "06.1 07.1 10.1 12.1 +15 18.1 25.1 28.1",
     ),
     "practice": (180, "19.1 20.1 21.1 +10 22.1 16.1 +8 26.1"),
-    "real models": (180, "27.1 29.1 30.1 +15 17.1 08.1 +10 23.1"),
+    "real models": (180, "27.1 29.1 30.1 +15 17.1 08.1 +15 23.1"),
 }
 # Whose lessons its people have done.
 FOLLOWS = {"practice": "a day", "real models": "practice"}
