@@ -15,7 +15,7 @@ from unittest import mock
 
 import torch
 
-from .helpers import correctness, outcomes, session
+from .helpers import correctness, outcomes, session, text
 from .helpers._torch import is_compiled, needed_for
 from .helpers.benchmark import Comparison, compare
 from .helpers.capture import given_calls
@@ -91,15 +91,9 @@ class Model:
 
         Raises InputError where it was compiled before it was made.
         """
-        usual, lines = torch.compile, list[dict[str, Any]]()
-
-        def compiling(fn: Any = None, **own: Any) -> Any:
-            lines.append(own)
-            return usual(fn, **{**own, **options})
-
-        with mock.patch.object(torch, "compile", compiling):
+        with noted(**options) as asked:
             fresh = self.made_again()
-        if not lines:
+        if not asked:
             raise InputError("what it compiles is compiled when its file is imported")
         return fresh
 
@@ -267,17 +261,17 @@ def without_backward(m: Model) -> Iterator[None]:
 
 
 @contextmanager
-def noted() -> Iterator[list[tuple[Any, str]]]:
+def noted(**more: Any) -> Iterator[list[tuple[Any, str]]]:
     """Collect, in the block, what is given to ``torch.compile``, and its owner's line.
 
-    Of a method, as ``module.compile()`` gives it, that is the module.
+    Of a method, as in ``module.compile()``, that is the module; *more* are options.
     """
     usual, noted = torch.compile, list[tuple[Any, str]]()
 
     def compiling(fn: Any = None, **options: Any) -> Any:
         line = line_in("".join(traceback.format_stack()[:-1]))
         noted.append((getattr(fn, "__self__", fn), line))
-        return usual(fn, **options)
+        return usual(fn, **{**options, **more})
 
     with mock.patch.object(torch, "compile", compiling):
         yield noted
@@ -298,10 +292,17 @@ def _compiled_calls() -> Iterator[list[str]]:
         yield met
 
 
-def race(sides: tuple[Callable, Callable], inputs: Any, **how: Any) -> Comparison:
+class TooFewCalls(InputError):
+    """The model's state takes fewer calls than a race needs."""
+
+
+def race(
+    m: Model, sides: tuple[Callable, Callable], inputs: Any, **how: Any
+) -> Comparison:
     """Return `compare` of both *sides*, on copies where a call uses its inputs up.
 
-    The time of these counts on both sides.
+    The time of these counts on both sides.  Raises TooFewCalls where it is the model
+    that is used up, and not its inputs.
     """
 
     def on_copies(run: Callable[..., Any], *inputs: Any, **kwargs: Any) -> Any:
@@ -310,11 +311,29 @@ def race(sides: tuple[Callable, Callable], inputs: Any, **how: Any) -> Compariso
 
     try:
         return compare(*sides, *inputs, **how)
-    except UsedUp:
-        torch.compiler.reset()  # what a first call takes is asked too
-        copied = (functools.partial(on_copies, run) for run in sides)
-        with fresh_cache():
-            return compare(*copied, *inputs, **how)
+    except InputError as error:
+        _check_calls(m)
+        if not isinstance(error, UsedUp):
+            raise
+    torch.compiler.reset()  # what a first call takes is asked too
+    copied = (functools.partial(on_copies, run) for run in sides)
+    with fresh_cache():
+        return compare(*copied, *inputs, **how)
+
+
+def _check_calls(m: Model) -> None:
+    """Raise TooFewCalls where eager takes fewer calls, on copies, than a race makes."""
+    with session.undisturbed(m.fn):
+        for taken in range(3 * len(m.calls)):
+            inputs, kwargs = m.calls[taken % len(m.calls)]
+            try:
+                m.run(m.eager)(*inputs, **kwargs)
+            except Exception as error:
+                often, why = text.count(taken, "call"), one_line(error)
+                raise TooFewCalls(
+                    f"the model takes {often}, then raises {why}: each run needs a "
+                    "fresh model\nuntried: room for more calls in one model"
+                ) from error
 
 
 def doubled(_module: torch.nn.Module, _inputs: Any, out: Any) -> Any:
@@ -337,6 +356,7 @@ def near(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
 
 
 _UNCALLED = ("matches", "gpu")  # asked even where eager raises in every call
+_VERDICTS = {CompiledRaises: "bad", TooFewCalls: "cannot tell"}  # and not ours
 _MODULES = {"recompiles": "again"}  # the package has a function of the part's name
 
 
@@ -376,8 +396,8 @@ def found_of(m: Model, name: str) -> dict[str, Any]:
             part = import_module(f"{__package__}.{_MODULES.get(name, name)}").part(m)
     except InputError as error:
         first, *rest = str(error).splitlines()
-        ours = not isinstance(error, CompiledRaises)
-        part = Part(name, "failed" if ours else "bad", first, advice=tuple(rest))
+        verdict = _VERDICTS.get(type(error), "failed")
+        part = Part(name, verdict, first, advice=tuple(rest))
     except (Exception, SystemExit) as error:
         part = Part(name, "failed", one_line(error))
     # The clock is one for all processes of a machine: some parts are read at once.

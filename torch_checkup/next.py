@@ -19,12 +19,12 @@ from . import options
 from .helpers import text
 from .helpers._torch import needed_for
 from .helpers.benchmark import Comparison
-from .helpers.capture import recompiles
+from .helpers.capture import Watch
 from .helpers.errors import one_line
 from .helpers.session import compile_apart, restored
 from .helpers.tensors import tensors
 from .helpers.text import Table, mark
-from .model import Model, race
+from .model import Model, TooFewCalls, race
 from .report import Part
 
 with needed_for("first calls without a cache"):
@@ -103,6 +103,8 @@ def all_tried(m: Model) -> list[Outcome]:
 def _attempt(work: Callable[..., Outcome], line: str, *more: Any) -> Outcome:
     try:
         return work(line, *more)
+    except TooFewCalls:
+        raise  # no option can be raced
     except Exception as error:
         return Outcome(line, f"fails: {one_line(error):.100}", 0, None)
 
@@ -117,25 +119,20 @@ def _compiling(m: Model, **how: Any) -> Callable[[], Callable[..., Any]]:
     return compiling
 
 
-def _agreement(
-    m: Model, compiling: Callable[[], Callable[..., Any]], cold: bool = False
-) -> tuple[bool | None, float, Callable[..., Any]]:
-    """Return whether all answers are eager's, seconds of the first call, and its code.
-
-    *compiling* compiles the model.  With *cold*, the first call finds an empty cache;
-    all else finds what the check-up built.
-    """
-    seconds, compiled = _called(m, compiling, cold)
-    return m.judged(compiled, m.calls, compiling).matches, seconds, compiled
-
-
 def _called(
-    m: Model, compiling: Callable[[], Callable[..., Any]], cold: bool = False
+    m: Model,
+    compiling: Callable[[], Callable[..., Any]],
+    cold: bool = False,
+    most: int | None = None,
 ) -> tuple[float, Callable[..., Any]]:
-    """Return the seconds of the first call, and the code after all calls."""
+    """Return the seconds of the first call, and the code after all or *most* calls.
+
+    With *cold*, the first call finds an empty cache; all else finds what the check-up
+    built.
+    """
     compiled, seconds = compiling(), []
     cache = fresh_cache() if cold else nullcontext()
-    for inputs, kwargs in m.calls:
+    for inputs, kwargs in m.calls[:most]:
         begin = time.perf_counter()
         with cache, restored(m.fn, compiled):  # which may hold a count of its own
             m.run(compiled)(*inputs, **kwargs)
@@ -166,22 +163,24 @@ def _modes(m: Model, now: Callable[..., Any]) -> Iterator[Outcome]:
     if options.varying(m):
         ways["dynamic=False"] = {"dynamic": False}
 
-    def raced(line: str, how: dict[str, Any]) -> Outcome:
-        known = "dynamic" in how  # the check-up has built the first version of it
-        agrees, first, then = _agreement(m, _compiling(m, **how), not known)
+    def raced(line: str, how: dict[str, Any], more: str = "") -> Outcome:
+        compiling = _compiling(m, **how)
+        with Watch() as watch:
+            _, then = _called(m, compiling)
+        agrees = m.judged(then, m.calls, compiling).matches
         result = _race(m, now, then)
         least, most = (end - _WORTH for end in result.interval)
-        costs = f"compiles for {mark(text.seconds(first))}"
-        if known:
-            count = recompiles(m.program, m.calls, **how).total
-            costs = text.count(count, "version")
+        costs = text.count(watch.compiles, "version") + more
         decided = least > 0 or most <= 0 or agrees is False
-        return Outcome(line, mark(result.ratio()), least, agrees, costs, decided)
+        one = Outcome(line, mark(result.ratio()), least, agrees, costs, decided)
+        if one.helps and "dynamic" not in how:  # only then somebody waits for it
+            first, _ = _called(m, compiling, cold=True, most=1)
+            costs = f"compiles for {mark(text.seconds(first))}{more}"
+        return replace(one, costs=costs)
 
     def frozen(line: str) -> Outcome:
         with inductor_config.patch(freezing=True):
-            one = raced(line, {})
-        return replace(one, costs=f"{one.costs}, no gradients: under torch.no_grad()")
+            return raced(line, {}, ", no gradients: under torch.no_grad()")
 
     for words, how in ways.items():
         line = f"torch.compile(model, {words})"
@@ -199,7 +198,7 @@ def _race(m: Model, now: Callable[..., Any], then: Callable[..., Any]) -> Compar
 
     sides, names = (all_calls(now), all_calls(then)), ("now", "then")
     how = {"budget": m.order["budget"] / 4, "names": names, "same_answer": False}
-    return race(sides, m.calls, **how)
+    return race(m, sides, m.calls, **how)
 
 
 def _by_blocks(m: Model, now: Callable[..., Any]) -> Iterator[Outcome]:
@@ -212,9 +211,10 @@ def _by_blocks(m: Model, now: Callable[..., Any]) -> Iterator[Outcome]:
                 block.compile(options={"fallback_random": drawn})
             return model
 
-        agrees, parts, model = _agreement(m, compiling, cold=True)
+        parts, model = _called(m, compiling, cold=True)
+        agrees = m.judged(model, m.calls, compiling).matches
         costs = f"each call {mark(_race(m, now, model).ratio())}"
-        whole, _ = _called(m, _compiling(m), cold=True)
+        whole, _ = _called(m, _compiling(m), cold=True, most=1)
         effect = f"first call {text.seconds(whole)}, then {text.seconds(parts)}"
         return Outcome(line, mark(effect), whole / parts - _WORTH_ONCE, agrees, costs)
 

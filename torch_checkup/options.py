@@ -73,12 +73,16 @@ class Captured:
 
 @dataclass(frozen=True)
 class Versions:
-    """How many versions calls need, whether these end, and which guards failed."""
+    """How many versions calls need, whether these end, and which guards failed.
+
+    *breaks* are the kinds of graph break, where these were counted.
+    """
 
     count: int
     limit_hit: bool
     ends: bool
     failed: tuple[Guard, ...] = ()
+    breaks: int | None = None
 
     @property
     def issues(self) -> tuple[bool, int]:
@@ -91,7 +95,10 @@ class Versions:
         if self.count == other.count and other.ends and not (self.ends or limits[0]):
             limits[0] = " and another in each round"
         versions = text.count(self.count, "version")
-        return f"{versions}{limits[0]}, then {other.count}{limits[1]}"
+        # As where an ``if`` or ``.item()`` needs the number that a tensor holds.
+        more = 0 if self.breaks is None else (other.breaks or 0) - self.breaks
+        new = f" with {text.count(more, 'more graph break')}" if more > 0 else ""
+        return f"{versions}{limits[0]}, then {other.count}{limits[1]}{new}"
 
 
 @dataclass(frozen=True)
@@ -186,6 +193,7 @@ def versions(
         any(watch.limit_hit for watch in watches),
         not any(watch.compiles for watch in watches[-len(order) :]),
         tuple(guard for watch in watches for guard in watch.failed),
+        max(watch.graph_breaks for watch in watches),
     )
     return found, agrees
 

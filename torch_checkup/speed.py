@@ -15,7 +15,7 @@ def part(m: Model) -> Part:
     """Is it faster, and after how many calls is it paid back?"""
     inputs, kwargs = m.calls[0]
     sides, known = (m.run(m.eager), m.run(m.compiled())), _found()
-    result = race(sides, inputs, kwargs=kwargs, budget=m.order["budget"])
+    result = race(m, sides, inputs, kwargs=kwargs, budget=m.order["budget"])
     cache = "warm cache: other parts filled it" if _found() > known else "empty cache"
     eager_s, compiled_s = result.median_s
     counts = {

@@ -60,6 +60,10 @@ def f(x, lr):
     return w * 1
 """
 RECOMPILES = {  # a program, and the words of its advice, a line each
+    "a number that an if needs breaks the graph as a tensor": (
+        HELD.replace("return x", "return x.sin() if self.step > 9 else x"),
+        ["make self.step a tensor.* versions, then 2 with 1 more graph break$"],
+    ),
     "what a graph break leaves has guards of its own": (
         calls("x", "x = x.sin()", "print()  # here", "return x.cos() * x.shape[0]")
         + sizes(3, 4, 5, of="torch.ones(n)"),

@@ -82,8 +82,9 @@ def raced(speedup):
 def test_blocks_are_compiled_one_by_one(model, monkeypatch):
     p = model("draws")
     monkeypatch.setattr(next_part, "_race", lambda *_: raced(0.8))
-    monkeypatch.setattr(next_part, "_agreement", lambda *_, **__: (True, 5.0, None))
-    monkeypatch.setattr(next_part, "_called", lambda *_, **__: (10.0, None))
+    monkeypatch.setattr(p, "judged", lambda *_: SimpleNamespace(matches=True))
+    first_s = iter((5.0, 10.0))
+    monkeypatch.setattr(next_part, "_called", lambda *_, **__: (next(first_s), None))
     (one,) = next_part._by_blocks(p, p.compiled())
     line, effect = "for block in model.layers: block.compile()", "10 s, then 5 s"
     costs = "each call ⟨0.8 times⟩"
@@ -91,23 +92,27 @@ def test_blocks_are_compiled_one_by_one(model, monkeypatch):
 
 
 def test_what_gives_other_answers_or_hardly_helps_is_not_advised(model, monkeypatch):
+    def light(m, usual=next_part._compiling, mode=None, **how):
+        return usual(m, backend="eager", **how)
+
+    monkeypatch.setattr(next_part, "_compiling", light)
     monkeypatch.setattr(next_part, "_race", lambda *_: raced(2.0))
     p = model("differs")
-    wrong = [*next_part._modes(p, p.compiled())]
+    wrong = [*next_part._modes(p, None)]
     mode = 'torch.compile(model, mode="max-autotune-no-cudagraphs")'
     assert [one.line for one in wrong] == [mode, next_part._FREEZING]
     assert {(one.effect, one.agrees, one.helps) for one in wrong} == {
         ("⟨2.0 times⟩", False, False)
     }
-    assert re.fullmatch("compiles for ⟨.*s⟩", wrong[0].costs)
-    assert wrong[1].costs.endswith("no gradients: under torch.no_grad()")
-    monkeypatch.setattr(next_part, "_race", lambda *_: raced(1.03))
-    monkeypatch.setattr(next_part, "_agreement", lambda *_: (True, 1.0, None))
-    hardly = [*next_part._modes(p, None)]
-    assert hardly and not any(one.helps for one in hardly)
-    *_, static, _ = next_part._modes(model("sizes"), None)
+    assert wrong[0].costs == "1 version"  # nobody waits for what is not advised
+    assert wrong[1].costs == "1 version, no gradients: under torch.no_grad()"
+    helps, static, _ = next_part._modes(model("sizes"), None)
+    assert helps.helps and re.fullmatch("compiles for ⟨.*s⟩", helps.costs)
     assert static.line.endswith("(model, dynamic=False)")
-    assert static.costs == "3 versions"  # the first of them was built before
+    assert static.helps and static.costs == "3 versions"
+    monkeypatch.setattr(next_part, "_race", lambda *_: raced(1.03))
+    hardly = [*next_part._modes(model("sizes"), None)]
+    assert hardly and not any(one.helps for one in hardly)
     p = model("differs")
     p.order["train"] = p.train = True  # where nothing is left to choose
     assert [*next_part._modes(p, None)] == []
@@ -115,7 +120,8 @@ def test_what_gives_other_answers_or_hardly_helps_is_not_advised(model, monkeypa
 
 def test_what_counts_its_calls_agrees_however_often_it_was_timed(model):
     p = model("counts")
-    assert next_part._agreement(p, next_part._compiling(p, backend="eager"))[0] is True
+    _, compiled = next_part._called(p, next_part._compiling(p, backend="eager"))
+    assert p.judged(compiled).matches is True
 
 
 def test_a_call_that_fills_a_cache_is_raced_on_copies(model):
@@ -123,6 +129,26 @@ def test_a_call_that_fills_a_cache_is_raced_on_copies(model):
     found = next_part._race(p, p.fn, p.fn)
     assert len(found.rounds) >= 6 and not any("fail" in note for note in found.notes)
     assert found.names == ("now", "then") and found.matches is None
+
+
+FULL = """
+class Full(torch.nn.Module):
+    end = 0
+    def forward(self, x):
+        if self.end == 2:
+            raise IndexError("the cache is full")
+        self.end += 1
+        return x.sin()
+def make(): return Full(), [(torch.rand(4),)] * {}
+"""
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+def test_a_model_that_takes_two_calls_is_not_raced_and_says_so(calls, looked_at):
+    for found in looked_at(FULL.format(calls), "next", "speed"):
+        why = "then raises IndexError: the cache is full: each run needs a fresh model"
+        assert found["says"] == f"the model takes 2 calls, {why}"
+        assert (found["verdict"], len(found["advice"])) == ("cannot tell", 1)
 
 
 def test_what_helps_comes_first_and_a_failure_is_told(model, monkeypatch):
