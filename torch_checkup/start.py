@@ -396,7 +396,8 @@ _WORTH_SHIPPING = 0.2  # of the first call, what a cache must save to be advised
 def part(order: dict[str, Any]) -> Part:
     """Where do the first call's seconds go?"""
     how = {name: order[name] for name in ("timeout", "memory", "in_pieces")}
-    found = cold_start(order["target"], train=order["trains"], **how)
+    ways = "warm", "copied"  # which has all that a file of artifacts has
+    found = cold_start(order["target"], ways, train=order["trains"], **how)
     if found.interrupted:
         raise KeyboardInterrupt
     return judged(found)
