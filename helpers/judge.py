@@ -218,6 +218,7 @@ class Eager:
         self.trial, self.only = trial, only
         self.seen = self._round()
         self.undecided, self._blind = set[int](), set[int]()
+        self.seeded, self._moved = False, dict[float, list[_Outcomes]]()
         self.drawn: _Outcomes = {}
         """What a compile gave that draws eager's random numbers."""
 
@@ -285,23 +286,19 @@ class Eager:
             off = max(off, _off(truth, self.seen[n]))
         return min(off, _COARSEST) if off > _SHORT else 0.0
 
-    @cached_property
-    def moved(self) -> list[_Outcomes]:
-        """What it gives where last digits of its numbers are moved."""
-        return self._moved_by(0.0)
+    def moved(self, n: int, roughly: bool = False) -> list[Outcome]:
+        """Return what a call gives where last digits of its numbers are moved.
 
-    @cached_property
-    def roughly_moved(self) -> list[_Outcomes]:
-        """The same, where it computes in short dtypes: last digits of those."""
-        return self._moved_by(self._digits) if self._digits else self.moved
-
-    def _moved_by(self, share: float) -> list[_Outcomes]:
-        found = []
-        for turn in range(correctness.NUDGES):
-            with suppress(Exception):
-                around = partial(correctness.nudged, self.trial.state, turn, share)
-                found.append(self._round(around=around))
-        return found
+        If *roughly*, those of short dtypes, where eager computes in some.
+        """
+        share = self._digits if roughly else 0.0
+        if share not in self._moved:
+            self._moved[share] = []
+            for turn in range(correctness.NUDGES):
+                with suppress(Exception):
+                    around = partial(correctness.nudged, self.trial.state, turn, share)
+                    self._moved[share].append(self._round(around=around))
+        return [one[n] for one in self._moved[share] if not one[n].error]
 
     def against(self, theirs: _Outcomes) -> list[Difference]:
         """Return where compiled code differs; of random values, only in form."""
@@ -336,7 +333,7 @@ class Eager:
         for place in dict.fromkeys((*x, *y)):
             if place in x and place in y and same_plain(x[place], y[place]):
                 continue
-            others = [one[n] for one in (self._others, *self.moved)]
+            others = (self._others[n], *self.moved(n))
             others = [one.plain for one in others if not one.error]
             if all(same_plain(one.get(place), x.get(place)) for one in others):
                 told = (
@@ -385,8 +382,6 @@ class Eager:
         self.seeded = all(one.look for one in found)
         return self.seeded
 
-    seeded = False
-
     def _drawing_as_eager(self, again: _Compiling | None) -> _Outcomes:
         """Return what a fresh compile gives that draws the numbers of eager."""
         compiling = again or partial(compile_apart, self.trial.compiled)
@@ -409,11 +404,7 @@ class Eager:
     def _values(
         self, n: int, x: Outcome, y: Outcome, truth: Outcome | None
     ) -> Iterator[Difference]:
-        def moved(roughly: bool) -> list[Outcome]:
-            every = self.roughly_moved if roughly else self.moved
-            return [one[n] for one in every if not one[n].error]
-
-        return _values(n, x, y, truth, moved, self.trial.most)
+        return _values(n, x, y, truth, partial(self.moved, n), self.trial.most)
 
     def off(self, n: int, y: Outcome) -> tuple[float, float] | None:
         """Return how far results are from float64, of eager and of compiled."""

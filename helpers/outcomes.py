@@ -342,7 +342,8 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _nameless(value: Any) -> bool:
-    """Return whether a library, as diffusers, told torch how to open it, not where."""
+    """Return whether a library told torch how to open this, but not its places."""
+    # So does diffusers, of all that its models return.
     node = pytree.SUPPORTED_NODES.get(type(value))
     return node is not None and node.flatten_with_keys_fn is None
 
