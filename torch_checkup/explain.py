@@ -169,13 +169,13 @@ def _episodes(text: str) -> list[str]:
 def _known(text: str) -> list[Meaning]:
     """Return the meanings of *text*, in its order; general ones if alone."""
     whole = _entries()
-    found = [(entry["says"].search(text), entry) for entry in whole["entry"]]
-    found = [(match.start(), entry) for match, entry in found if match]
-    special = [(start, entry) for start, entry in found if not entry.get("general")]
+    found = [([*entry["says"].finditer(text)], entry) for entry in whole["entry"]]
+    found = [(matches, entry) for matches, entry in found if matches]
+    special = [(matches, entry) for matches, entry in found if not entry.get("general")]
     lines = text.split("\n")
-    return [
-        _meaning(entry, lines[text.count("\n", 0, start)], whole["run_with"])
-        for start, entry in sorted(special or found, key=lambda place: place[0])
+    return [  # the last line that has it: a traceback shows the source before the error
+        _meaning(entry, lines[text.count("\n", 0, last.start())], whole["run_with"])
+        for (*_, last), entry in sorted(special or found, key=lambda x: x[0][0].start())
     ]
 
 

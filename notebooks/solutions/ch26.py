@@ -6,7 +6,7 @@ from torch.export import Dim, export
 
 
 def export_it(model):
-    """Return an exported program of *model*, for every batch and every length."""
+    """Return an exported program of *model*, for every batch and length."""
     x, mask = torch.randn(2, 6, 8), torch.ones(2, 6)
     both = {0: Dim("batch"), 1: Dim("length")}
     return export(model, (x, mask), dynamic_shapes=(both, both))
