@@ -8,45 +8,39 @@ All run in one process: importing torch costs more than most of the programs.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import linecache
-import os
 import sys
-import tempfile
 import tomllib
 import traceback
 import warnings
 
+import torch
+
 
 def run(name: str, code: str, logs: list[str]) -> str:
     """Return what *code* writes to standard error, its exception included."""
-    import torch
-
     torch._dynamo.reset()
-    torch.compiler.config.force_disable_caches = True  # a warning comes once a compile
-    torch._logging.set_logs(**dict.fromkeys(logs, True))
     linecache.cache[name] = len(code), None, code.splitlines(True), name
-    with tempfile.TemporaryFile("w+") as file:
-        kept = os.dup(2)
-        os.dup2(file.fileno(), 2)
-        try:  # the two settings that programs change are put back
-            with (
-                contextlib.redirect_stdout(file),
-                torch._dynamo.config.patch(suppress_errors=False, disable=False),
-            ):
-                exec(compile(code, name, "exec"), {"__name__": "__main__"})
+    said = io.StringIO()
+    with (
+        contextlib.redirect_stdout(said),
+        contextlib.redirect_stderr(said),
+        # The two settings that programs change are put back.
+        torch._dynamo.config.patch(suppress_errors=False, disable=False),
+    ):
+        torch._logging.set_logs(**dict.fromkeys(logs, True))  # to this stderr
+        try:
+            exec(compile(code, name, "exec"), {"__name__": "__main__"})
         except Exception:
             traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os.dup2(kept, 2)
-            os.close(kept)
-        file.seek(0)
-        return file.read()
+    return said.getvalue()
 
 
 if __name__ == "__main__":
     warnings.simplefilter("always")
+    torch.compiler.config.force_disable_caches = True  # a warning comes once a compile
     entries = {e["name"]: e for e in tomllib.load(sys.stdin.buffer)["entry"]}
     texts = {
         name: [
