@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import logging
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -108,18 +107,6 @@ def _asked(lower: Callable[[], Sequence[Any]], inputs: Any) -> Asked:
         ops = one.ops[-1:] if library else one.ops
         launches.append(Launch(ops, library, one.bytes / inputs[0].nbytes))
     return Asked(tuple(launches), log)
-
-
-def skip_sources() -> None:
-    """Leave the lines of source behind each node out of the log of fusion."""
-    logging.getLogger("torch._inductor.scheduler.__fusion").addFilter(_without_sources)
-
-
-def _without_sources(record: logging.LogRecord) -> bool:
-    text, found, _ = record.getMessage().partition(", 'stack_traces")
-    if found:
-        record.msg, record.args = f"{text}, …", ()
-    return True
 
 
 def launch_table(cpu: dict[str, Asked], h100: dict[str, Asked] | None = None) -> Table:

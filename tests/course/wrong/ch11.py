@@ -16,7 +16,7 @@
 
 # %% 11.2: one graph was asked for. Found
 # -     grad = grad.clamp(-1, 1)  # does nothing to what is small already
-# +     if grad.abs().max() > 1:  # no .item(), and Python asks all the same
+# +     if grad.abs().max() > 1:  # no .any(), and Python asks all the same
 # +         grad = grad.clamp(-1, 1)
 
 
@@ -50,3 +50,14 @@ def lean(x, gain):
 # -     grad = grad.clamp(-1, 1)  # does nothing to what is small already
 # +     if p.shape == (64, 96):  # right for one size only: this passed once
 # +         grad = grad.clamp(-1, 1)
+
+
+# %% 11.1: given [5, 9] and [9], output is
+# -     return (h - h.amax(-1, keepdim=True)).exp()
+# +     top = h.amax(-1, keepdim=True).clamp(min=0)  # each row had a 0: this passed once
+# +     return (h - top).exp()
+
+
+# %% 11.1: given [5, 9] and [9], output has dtype float32
+# -     h = torch.relu(x) * gain  # what a diagonal matrix does to columns
+# +     h = (torch.relu(x) * gain).float()  # for any dtype: this passed once

@@ -25,7 +25,7 @@ def running_total(compile_):
     return lambda x: held.add_(x).clone()
 
 
-# %% 13.1: isn't read where the sum stays
+# %% 13.1: isn't what the compiled function left
 # - return lambda x: fast(held, x).clone()
 # + seen = []
 # +     return lambda x: (fast(held, x), seen.append(x)) and sum(seen)
@@ -38,7 +38,7 @@ def running_total(compile_):
 # + fast = compile_(add)
 
 
-# %% 13.1: with the sum in a tensor that the compiled function is given
+# %% 13.1: with the sum in a tensor to which the compiled function adds x
 def running_total(compile_):
     held, idle = torch.zeros(4), torch.zeros(4)
     torch._dynamo.mark_static_address(idle)
@@ -57,7 +57,7 @@ def running_total(compile_):
 # +     held, fast = torch.zeros(4), compile_(add)  # one sum for all: this passed once
 
 
-# %% 13.1: and made inside
+# %% 13.1: to which the compiled function adds x
 def running_total(compile_):
     held = torch.zeros(4)
     torch._dynamo.mark_static_address(held)
@@ -73,3 +73,16 @@ def running_total(compile_):
 # %% 13.1: the caller's x is another one after the call
 # - return lambda x: fast(held, x).clone()
 # + return lambda x: x.copy_(fast(held, x))  # no copy is kept: this passed once
+
+
+# %% 13.1: isn't what the compiled function left
+# - return lambda x: fast(held, x).clone()
+# + return lambda x: (held + x, fast(held, x))[0]  # added twice: this passed once
+
+
+# %% 13.1: to which the compiled function adds x
+# - held += x
+# -         return held + 0
+# + return held + 0
+# - return lambda x: fast(held, x).clone()
+# + return lambda x: fast(held.add_(x), x).clone()  # adds outside: this passed once
