@@ -22,8 +22,8 @@ def _wave(x):
     return x.sin() * x + 1
 
 
-BUMP = torch.zeros(5, 7)  # in two elements, and its mean is 0
-BUMP[2, 3], BUMP[4, 1] = 0.01, -0.01
+BUMP = torch.zeros(5, 7)  # the sums of its rows and columns are 0
+BUMP[2:4, 3:5] = torch.tensor([[0.01, -0.01], [-0.01, 0.01]])
 
 
 def _other(x):
@@ -66,34 +66,34 @@ def _hooked():
 def _slow(function=_wave):
     compiled = _compiled(function)
 
-    def slow(x):
+    def call(x):
         torch.compiler.reset()  # somebody put it into the loop
         return compiled(x)
 
-    return _wave, slow
+    return _wave, call
 
 
 def _named():
     name = [""]
     compiled = _compiled(lambda x: _wave(x) if name[0] else x)
 
-    def slow(x):
+    def call(x):
         name[0] += "a"  # guarded
         return compiled(x)
 
-    return _wave, slow
+    return _wave, call
 
 
 def _computing():
     compiled = _compiled()
 
-    def computes(x):
+    def call(x):
         ends = time.process_time() + 0.4  # longer than a compile from the cache
         while time.process_time() < ends:
             pass
         return compiled(x)
 
-    return _wave, computes
+    return _wave, call
 
 
 # What it is, what is handed over, and how it is made; some have two faults.
