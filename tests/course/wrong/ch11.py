@@ -54,7 +54,7 @@ def lean(x, gain):
 
 # %% 11.1: given [5, 9] and [9], output is
 # -     return (h - h.amax(-1, keepdim=True)).exp()
-# +     top = h.amax(-1, keepdim=True).clamp(min=0)  # each row had a 0: this passed once
+# +     top = h.amax(-1, keepdim=True).clamp(min=0)  # all had a 0: this passed once
 # +     return (h - top).exp()
 
 
