@@ -96,12 +96,9 @@ def warm(compiled, make, sizes):
 
 
 # %% 25.2: starts cold in silence
-# - Path(path).write_bytes(data)
-# + Path(path).write_bytes(data)
-# +     ship.size = len(data)
 # - if torch.compiler.load_cache_artifacts(data) is None:
 # + torch.compiler.load_cache_artifacts(data)
-# +     if len(data) != ship.size:
+# +     if len(data) < 100:
 
 
 # %% 25.2: gives other answers
