@@ -133,7 +133,7 @@ def test_lessons_that_the_reader_or_the_course_took_away():
 
 
 def test_links_of_the_copies_lead_somewhere():
-    for name in ("notebooks", "data"):
+    for name in ("notebooks", "data", "torch_checkup"):
         Path(name).symlink_to(ROOT / name)
     own = Path("lessons")
     assert [*lab.deliver(Path("notebooks"), own)] == []
