@@ -718,16 +718,27 @@ class _WithSelf(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-def _changed(tree: ast.FunctionDef, numbers: Collection[int]) -> None:
-    """Let `_run`, by its global name, run the expressions of these *numbers*."""
+def _changed(
+    tree: ast.FunctionDef, numbers: Collection[int], old: types.CodeType
+) -> None:
+    """Let `_run`, by its global name, run the expressions of these *numbers*.
+
+    Locals are defaults: with Python 3.14, torch can't go on between two closures.
+    """
+    own = {*old.co_varnames, *old.co_cellvars}
     for number, (statement, name) in enumerate([*_expressions(tree)]):
         if number in numbers:
-            nothing = ast.arguments([], [], None, [], [], None, [])
             value = _WithSelf(tree).visit(getattr(statement, name))
-            call = ast.Call(
-                ast.Name(_EAGERLY, ast.Load()), [ast.Lambda(nothing, value)], []
-            )
-            setattr(statement, name, ast.copy_location(call, value))
+            names = [n for n in ast.walk(value) if isinstance(n, ast.Name)]
+            bound = {n.id for n in names if not isinstance(n.ctx, ast.Load)}
+            bound |= {n.arg for n in ast.walk(value) if isinstance(n, ast.arg)}
+            read = sorted({n.id for n in names} & own - bound)
+            given = ", ".join(f"{one}={one}" for one in read)
+            call = ast.parse(f"{_EAGERLY}(lambda {given}: 0)", mode="eval").body
+            for node in ast.walk(call):
+                ast.copy_location(node, value)
+            call.args[0].body = value
+            setattr(statement, name, call)
 
 
 def _compiled(
@@ -757,7 +768,7 @@ def eagerly(lines: Sequence[Line]) -> Iterator[None]:
     with ExitStack() as stack:
         for functions, numbers in chosen.items():
             tree = _tree(functions[0])
-            _changed(tree, numbers)
+            _changed(tree, numbers, functions[0].__code__)
             code = _compiled(functions[0], tree)
             for function in functions:
                 scope = function.__globals__

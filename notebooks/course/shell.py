@@ -111,6 +111,7 @@ class Folder:
             ),
             "PYTHONWARNINGS": "ignore",
             "PYTHONUNBUFFERED": "1",  # both streams in order, as in a terminal
+            "PYTHON_COLORS": "0",  # Jupyter asks for colors, and a traceback has them
         }
         if self._bug:  # what it builds must stay here
             own["TORCHINDUCTOR_CACHE_DIR"] = str(self.path / "cache")
