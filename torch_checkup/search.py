@@ -718,27 +718,19 @@ class _WithSelf(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-def _changed(
-    tree: ast.FunctionDef, numbers: Collection[int], old: types.CodeType
-) -> None:
-    """Let `_run`, by its global name, run the expressions of these *numbers*.
-
-    Locals are defaults: with Python 3.14, torch can't go on between two closures.
-    """
-    own = {*old.co_varnames, *old.co_cellvars}
+def _changed(tree: ast.FunctionDef, numbers: Collection[int], own: set[str]) -> None:
+    """Let `_run`, by its global name, run the expressions of these *numbers*."""
     for number, (statement, name) in enumerate([*_expressions(tree)]):
         if number in numbers:
             value = _WithSelf(tree).visit(getattr(statement, name))
             names = [n for n in ast.walk(value) if isinstance(n, ast.Name)]
             bound = {n.id for n in names if not isinstance(n.ctx, ast.Load)}
-            bound |= {n.arg for n in ast.walk(value) if isinstance(n, ast.arg)}
             read = sorted({n.id for n in names} & own - bound)
+            # With Python 3.14, torch can't go on between two closures.
             given = ", ".join(f"{one}={one}" for one in read)
             call = ast.parse(f"{_EAGERLY}(lambda {given}: 0)", mode="eval").body
-            for node in ast.walk(call):
-                ast.copy_location(node, value)
             call.args[0].body = value
-            setattr(statement, name, call)
+            setattr(statement, name, ast.copy_location(call, value))
 
 
 def _compiled(
@@ -767,14 +759,13 @@ def eagerly(lines: Sequence[Line]) -> Iterator[None]:
         chosen.setdefault(line.functions, set()).add(line.number)
     with ExitStack() as stack:
         for functions, numbers in chosen.items():
-            tree = _tree(functions[0])
-            _changed(tree, numbers, functions[0].__code__)
+            tree, old = _tree(functions[0]), functions[0].__code__
+            _changed(tree, numbers, {*old.co_varnames, *old.co_cellvars})
             code = _compiled(functions[0], tree)
             for function in functions:
-                scope = function.__globals__
-                stack.callback(scope.pop, _EAGERLY, None)
-                stack.callback(setattr, function, "__code__", function.__code__)
-                scope[_EAGERLY], function.__code__ = _run, code
+                stack.callback(function.__globals__.pop, _EAGERLY, None)
+                stack.callback(setattr, function, "__code__", old)
+                function.__globals__[_EAGERLY], function.__code__ = _run, code
         yield
 
 
