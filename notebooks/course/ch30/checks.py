@@ -15,6 +15,8 @@ ROWS = (  # near to each ceiling from both sides, and what is broken
     ((8.03e9, 1, 1 / 140, "a100", "bfloat16", False), {"bandwidth"}),
     ((5.2e9, 64, 60.0, "a100", "float32", True), set()),
     ((5.6e9, 64, 60.0, "a100", "float32", True), {"memory"}),
+    ((11e9, 64, 60.0, "a100", "bfloat16", True), {"memory"}),
+    ((4e9, 1, 0.05, "a100", "float32", True), {"bandwidth"}),
     ((1e9, 47_000, 0.3, "h100", "bfloat16", True), set()),
     ((1e9, 56_000, 0.3, "h100", "bfloat16", True), {"arithmetic"}),
     ((1e9, 2000, 0.3, "a100", "float32", True), {"arithmetic"}),

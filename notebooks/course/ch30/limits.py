@@ -42,7 +42,7 @@ class Chip:
         """Return the operations a second in *dtype*, or in the quickest one."""
         if dtype is None:
             return max(self.peaks.values())
-        key = "float16" if dtype == "bfloat16" else dtype  # at the same rate
+        key = "float16" if dtype == "bfloat16" else dtype  # at most at its rate
         if key not in self.peaks:
             known = ", ".join(self.peaks)
             raise InputError(f"no peak of {self.name} in {dtype}: there are {known}")
