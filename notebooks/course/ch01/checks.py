@@ -70,6 +70,7 @@ how_compiled = exercise(
     passed="You can say of any call how much of it is compiled.",
     cases=[
         ("an eager function", (lambda: _wave(X),), "eager"),
+        ("a function that does nothing", (lambda: None,), "eager"),
         ("a compiled function", (lambda: _compiled(X),), "compiled"),
         ("a function that was given up", (lambda: _given_up(X),), "eager"),
         ("a module of which only the hook is compiled", (lambda: _hooked(X),), "eager"),
@@ -116,14 +117,14 @@ class Speaker(nn.Module):
 
 
 class ForwardSpeaker(Speaker):
-    """A model whose generate calls forward, past its own call, with two arguments."""
+    """A model whose generate calls forward, past its own call, and needs its mode."""
 
     def forward(self, x, last=0):
-        return last - torch.tanh(self.inner(self.turn(x)))
+        return last - self.training * torch.tanh(self.inner(self.turn(x)))
 
     def generate(self, x, steps):
         for _ in range(steps):
-            x = self.forward(x, x)
+            x = self.forward(x, last=x)
         return x
 
 
@@ -140,9 +141,15 @@ class ForwardSpeaker(Speaker):
 )
 def repaired(answer):
     x = torch.linspace(-1, 1, 8).reshape(2, 4).requires_grad_()
-    for cls, call in ((Speaker, "self(x)"), (ForwardSpeaker, "self.forward(x, x)")):
+    for cls, call in (
+        (Speaker, "self(x)"),
+        (ForwardSpeaker, "self.forward(x, last=x)"),
+    ):
         backend, before = CountingBackend(), dict(vars(cls))
-        model = answer(cls, backend)(4)  # one argument, as cls
+        made = answer(cls, backend)
+        if not (isinstance(made, type) and issubclass(made, cls)):
+            return f"a subclass was asked for, and you return {made!r}"
+        model = made(4)  # one argument, as cls
         keys = model.state_dict().keys()
         if dict(vars(cls)) != before or keys != cls().state_dict().keys():
             return "the class itself changed, or the keys of its checkpoint"
@@ -151,13 +158,16 @@ def repaired(answer):
             nn.init.zeros_(weight)
         for what, made in (("", model), ("in a deep copy, ", duplicate)):
             where = f"{what}where generate calls {call}"
+            made.generate(x, STEPS)
             backend.ran.clear()
-            Turn.eager = 0
+            Turn.eager, compiled = 0, len(backend.captured)
             made.generate(x, STEPS)
             if (runs := len(backend.ran)) < STEPS:
                 return f"{where}, {STEPS} steps ran {runs} graphs"
             if Turn.eager:
                 return f"{where}, forward runs eagerly, too"
+            if len(backend.captured) > compiled:
+                return f"{where}, a second generate compiles again"
             eager = cls()
             eager.load_state_dict(made.state_dict())
             for ours, theirs, call_of in (

@@ -22,6 +22,7 @@ PLANS = (  # what is asked, the function, the sizes, and the versions that it ne
     ("0 to 12", _centred, range(13), 3),
     ("multiples of 8", _in_pairs, range(8, 40, 8), 1),
     ("1 to 20, even and odd apart", _in_pairs, range(20, 0, -1), 3),
+    ("odd sizes alone", _in_pairs, (3, 5), 1),
     ("four even sizes, then 9", _in_pairs, (2, 4, 6, 8, 9), 2),
 )
 

@@ -1,12 +1,14 @@
 """Checks and hints of notebook 22."""
 
+import copy
+
 from course.exercises import exercise
 
 
 def _steps(*compiles, first=0):
     """Return the steps of a rank: for each, the reasons of its compiles, or None."""
     return [
-        {"step": n, "compiles": 0 if why is None else len(why) or 1, "why": why or []}
+        {"step": n, "compiles": 0 if why is None else len(why) or 2, "why": why or []}
         for n, why in enumerate(compiles, first)
     ]
 
@@ -21,9 +23,9 @@ CASES = (  # what happens, the records, and what is to be said
         [(2, 1, SIZE[0])],
     ),
     (
-        "three of four ranks compile in step 1",
-        [_steps([], why) for why in (SIZE, None, MODE, SIZE)],
-        [(1, 0, SIZE[0]), (1, 2, MODE[0]), (1, 3, SIZE[0])],
+        "four of five ranks compile in step 1",
+        [_steps([], why) for why in (SIZE, None, MODE, SIZE, [])],
+        [(1, 0, SIZE[0]), (1, 2, MODE[0]), (1, 3, SIZE[0]), (1, 4, None)],
     ),
     (
         "of four ranks, one compiles in step 1, and two in step 2",
@@ -71,7 +73,7 @@ CASES = (  # what happens, the records, and what is to be said
 )
 def who_compiled_apart(compiled_apart):
     for what, records, wanted in CASES:
-        answer = compiled_apart(given := [[*map(dict, rank)] for rank in records])
+        answer = compiled_apart(given := copy.deepcopy(records))
         if given != records:
             return "it changes the records, which others may read after it"
         if not isinstance(answer, list):

@@ -56,3 +56,13 @@
 # %% 00.1: one that differs by less than atol: you return False
 # - atol=1e-5
 # + atol=0
+
+
+# %% 00.1: one that computes nothing, in no graph: you return True
+def went_well(model, *inputs):
+    try:
+        compiled = torch.compile(model, fullgraph=True)(*inputs)
+    except Exception:
+        return False
+    same = torch.allclose(compiled, model(*inputs), rtol=1e-4, atol=1e-5)
+    return same and compiled is not inputs[0]

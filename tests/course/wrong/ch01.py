@@ -60,7 +60,7 @@
 # +             self.compile(backend=backend)
 
 
-# %% 01.2: where generate calls self.forward(x, x), 5 steps ran 0 graphs
+# %% 01.2: where generate calls self.forward(x, last=x), 5 steps ran 0 graphs
 # - forward = torch.compile(cls.forward, backend=backend)
 # + __call__ = torch.compile(cls.__call__, backend=backend)
 
@@ -82,7 +82,7 @@
 # + generate = torch.compile(cls.generate, backend=backend)
 
 
-# %% 01.2: takes 2 positional arguments but 3 were given
+# %% 01.2: got an unexpected keyword argument
 # -         forward = torch.compile(cls.forward, backend=backend)
 # +         @torch.compile(backend=backend)
 # +         def forward(self, x):
@@ -94,7 +94,7 @@
 # + torch.no_grad()(torch.compile(cls.forward, backend=backend))
 
 
-# %% 01.2: where generate calls self.forward(x, x), with the same weights
+# %% 01.2: where generate calls self.forward(x, last=x), with the same weights
 # -         forward = torch.compile(cls.forward, backend=backend)
 # +         forward = step = torch.compile(cls.forward, backend=backend)
 # +
@@ -105,8 +105,41 @@
 
 
 # %% 01.1: you return
-ANSWERS = 2 * ["eager", "compiled", "eager", "eager", *5 * ["partly"], "compiled"]
+ANSWERS = 2 * ["eager", "eager", "compiled", "eager", "eager", *5 * ["partly"], "compiled"]
 
 
 def how_compiled(call):
     return ANSWERS.pop(0)  # in the order of the check
+
+
+# %% 01.1: a function that does nothing: you return 'compiled'
+# -         return "eager"
+# +         return "eager" if any(map(outside, events)) else "compiled"
+
+
+# %% 01.2: a second generate compiles again
+# -         forward = torch.compile(cls.forward, backend=backend)
+# +         def forward(self, *given, **named):
+# +             torch.compiler.reset()
+# +             return torch.compile(cls.forward, backend=backend)(self, *given, **named)
+
+
+# %% 01.2: got an unexpected keyword argument
+# -         forward = torch.compile(cls.forward, backend=backend)
+# +         def forward(self, *given):
+# +             return step(self, *given)
+# +
+# +     step = torch.compile(cls.forward, backend=backend)
+
+
+# %% 01.2: where generate calls self.forward(x, last=x), with the same weights
+# -         forward = torch.compile(cls.forward, backend=backend)
+# +         forward = torch.compile(cls.forward, backend=backend)
+# +
+# +         def generate(self, x, steps):
+# +             return super(Repaired, self.eval()).generate(x, steps)
+
+
+# %% 01.2: a subclass was asked for
+# - return Repaired
+# + return Repaired()

@@ -8,7 +8,7 @@ def compiled_apart(records):
     ]
 
 
-# %% 22.1: three of four ranks compile in step 1
+# %% 22.1: four of five ranks compile in step 1
 # -         if any(busy) and not all(busy):
 # +         if sum(busy) == 1:
 
@@ -35,7 +35,7 @@ def compiled_apart(records):
 # + step["why"][-1] if
 
 
-# %% 22.1: rank 0 compiles a function for the first time, and rank 1 again
+# %% 22.1: four of five ranks compile in step 1
 # - bool(step["compiles"])
 # + bool(step["why"])
 # -                 if step["compiles"]
@@ -58,8 +58,23 @@ def compiled_apart(records):
 # +     records[0] = records[0][::-1]
 
 
-# %% 22.1: three of four ranks compile in step 1
+# %% 22.1: four of five ranks compile in step 1
 # - (step["step"], rank, step
 # + (step["step"], steps.index(step), step
 # - for rank, step in enumerate(steps)
 # + for step in steps
+
+
+# %% 22.1: rank 0 compiles a function for the first time, and rank 1 again
+# -         busy = [bool(step["compiles"]) for step in steps]
+# +         busy = [bool(step["why"] or step["compiles"] == 1) for step in steps]
+
+
+# %% 22.1: four of five ranks compile in step 1
+# - if any(busy) and not all(busy):
+# + if sum(busy) in (1, 2, 3) and len(busy) > sum(busy):
+
+
+# %% 22.1: it changes the records
+# - step["why"][0] if
+# + step["why"].pop(0) if
