@@ -19,22 +19,6 @@ from tools.commands import command
 ROOT = Path(__file__).resolve().parents[1]
 CLAIMS, PAGE = ROOT / "data" / "claims.csv", ROOT / "notebooks" / "claims.md"
 
-VERDICTS = {
-    "true": "It holds as it is said.",
-    "partly": "It holds for a part, or under a condition that is not said.",
-    "misleading": "Whoever believes it would expect or do the wrong thing.",
-    "false": "It does not hold.",
-    "outdated": "It held for an older version.",
-    "unverifiable": "What is needed to check it is not given.",
-}
-DECIDED_BY = {
-    "lesson": "a section of a lesson or reference page; each run compares its outputs",
-    "arithmetic": "a calculation that the tests repeat",
-    "code": "an expression that the tests evaluate, with what is raised as `error(f)`",
-    "source": "a publication, with its date",
-    "open": "nothing: what would be needed to decide it",
-}
-
 
 def rows() -> list[dict[str, str]]:
     """Return the rows of `data/claims.csv`."""
@@ -45,9 +29,8 @@ def page(claims: list[dict[str, str]]) -> str:
     """Return the page for readers, in Markdown."""
     text = Path(__file__).with_suffix(".md").read_text("utf-8")
     articles = list(dict.fromkeys(row["article"] for row in claims))
-    values = {"articles": articles, "verdicts": VERDICTS, "decided_by": DECIDED_BY}
     return Template(text, keep_trailing_newline=True).render(
-        values, claims=claims, words=_words, decides=_decides
+        articles=articles, claims=claims, words=_words, decides=_decides
     )
 
 

@@ -12,7 +12,6 @@ change is renewed, one that was changed stays, and the new one is laid beside it
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import os
 import re
@@ -20,6 +19,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import nbformat
 from filelock import FileLock, Timeout
 
@@ -65,18 +65,11 @@ def _bring(target: Path, name: str, text: str, record: dict[str, str]) -> Iterat
         if brought and not here:
             yield f"{name} was gone: here is a fresh one"
     elif new not in (here, brought):  # here is the reader's own
-        beside = _beside(target, new)
+        beside = target.with_name(f"{target.stem}-new-{new[:6]}{target.suffix}")
         if not beside.exists():
             write_atomically(beside, text)
             yield f"{name} has your changes and stays: the new one is {beside.name}"
     record[name] = new
-
-
-def _beside(target: Path, new: str) -> Path:
-    """Return a name beside *target* that is free, or has the new text already."""
-    more = itertools.chain([""], (f"-{number}" for number in itertools.count(2)))
-    paths = (target.with_name(f"{target.stem}-new{m}{target.suffix}") for m in more)
-    return next(path for path in paths if _digest_of(path) in ("", new))
 
 
 def _retire(target: Path, name: str, record: dict[str, str]) -> Iterator[str]:
@@ -113,9 +106,8 @@ def digest(text: str) -> str:
 
 def _recorded(own: Path) -> dict[str, str]:
     try:
-        record = json.loads((own / RECORD).read_text(encoding="utf-8"))
-        return {str(name): str(known) for name, known in record.items()}
-    except (OSError, ValueError, AttributeError):
+        return msgspec.json.decode((own / RECORD).read_bytes(), type=dict[str, str])
+    except (OSError, ValueError):
         return {}  # then whatever differs counts as the reader's
 
 
@@ -175,8 +167,7 @@ def options(first: str) -> list[str]:
 def main(arguments: list[str] | None = None) -> int:
     """Renew the copies, and open the first of them."""
     parser = command("tools.lab", __doc__, "there is no lesson to open", "closed")
-    parser.add_argument("--no-browser", action="store_true", help="only say where")
-    chosen, rest = parser.parse_known_args(arguments)
+    _, rest = parser.parse_known_args(arguments)
     own = ROOT / "lessons"
     try:
         for line in deliver(ROOT / "notebooks", own):
@@ -190,7 +181,7 @@ def main(arguments: list[str] | None = None) -> int:
     # For an environment that is not .venv, which knows these folders.
     found = (str(ROOT), str(ROOT / "notebooks"), os.environ.get("PYTHONPATH", ""))
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, found))
-    serve([*options(lessons[0]), *["--no-browser"] * chosen.no_browser, *rest])
+    serve([*options(lessons[0]), *rest])
     return 0
 
 

@@ -132,16 +132,14 @@ def _launched(dump: Dump) -> list[str]:
 # --- what each mode gains -----------------------------------------------------------
 
 
-def race(
-    label: str, mode: str, device: str = "cuda", budget: float = 1.0
-) -> Comparison:
+def race(label: str, mode: str) -> Comparison:
     """Return a model in eager against compiled, from a cold start."""
     make, shape, dtype = MODELS[label]
     torch.manual_seed(0)
-    with torch.device(device):
+    with torch.device("cuda"):
         net = make().to(dtype).eval().requires_grad_(False)
         x = torch.randn(shape, dtype=dtype)
-    how = {"names": ("eager", mode), "budget": budget}
+    how = {"names": ("eager", mode), "budget": 1.0}
     with cold():
         # Starting the compiler's processes is no part of a cold start.
         torch.compile(torch.sin)(x)

@@ -183,26 +183,13 @@ ONES = torch.ones(3)
 FOUR = [(torch.full((3,), float(i)),) for i in range(1, 5)]
 
 
-def small(x, compiled):
-    return x * 1e-6 * (1.01 if compiled else 1)
-
-
-def one_column(x, compiled):
-    return x * torch.tensor([1.0, 1e-7 if compiled else 1e-6, 1.0])
-
-
-def drawn(x, compiled):
-    return x * torch.from_numpy(np.random.rand(3)) * (1.5 if compiled else 1)
-
-
-def dropped(x, compiled):
-    return F.dropout(x).double() if compiled else F.dropout(x)
-
-
 TWO_WAYS = {  # what is done of x, eagerly or compiled, and the place and field
     "dtype": (lambda x, c: x.double() if c else x * 1, "output", "dtype"),
-    "value of NumPy's": (drawn, "output", "values"),
-    "dtype under dropout": (dropped, "output", "dtype"),
+    "value of NumPy's": (
+        lambda x, c: x * torch.from_numpy(np.random.rand(3)) * (1.5 if c else 1),
+        "output", "values"),
+    "dtype under dropout": (
+        lambda x, c: F.dropout(x).double() if c else F.dropout(x), "output", "dtype"),
     "shape": (
         lambda x, c: {"boxes": x[:2] * 1 if c else x * 1}, "output['boxes']", "shape"),
     "missing": (
@@ -224,8 +211,10 @@ TWO_WAYS = {  # what is done of x, eagerly or compiled, and the place and field
         lambda x, c: (x + 1).t().contiguous() if c else (x + 1).t(),
         "output", "stride"),
     "sign of zero": (lambda x, c: x * (0.0 if c else -0.0), "output", "sign of zero"),
-    "small numbers": (small, "output", "values"),
-    "a column of small ones": (one_column, "output", "values"),
+    "small numbers": (lambda x, c: x * 1e-6 * (1.01 if c else 1), "output", "values"),
+    "a column of small ones": (
+        lambda x, c: x * torch.tensor([1.0, 1e-7 if c else 1e-6, 1.0]),
+        "output", "values"),
     "an input's other name": (
         lambda x, c: x.resize_(2, 2) if c and x.numel() == 9 else x.mul_(1),
         "output", "shape"),

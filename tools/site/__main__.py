@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import nbformat
+from jinja2 import Template
 
 from course import moved
 from tools.alone import NOTEBOOKS, read
@@ -25,11 +26,6 @@ HERE = Path(__file__).parent
 SOURCE, SITE = (ROOT / ".cache" / "site" / name for name in ("source", "html"))
 PAGES = ("cheat_sheet.md", "coverage.md", "claims.md", "multi_node.md", "platforms.md")
 PAGES += ("workshop/*.md", "figures/*.svg")
-LEADS_ON = """<!doctype html>
-<meta charset="utf-8"><meta http-equiv="refresh" content="0; url={0}.html">
-<title>This lesson has moved</title>
-<p>This lesson is now <a href="{0}.html">{0}</a>.</p>
-"""
 
 
 def prepare(course: Path, target: Path) -> None:
@@ -66,8 +62,9 @@ def build(source: Path, site: Path) -> int:
         page.write_text(finish.finished(page.read_text("utf-8")), "utf-8")
     if not status:
         (site / "texts.js").write_text(finish.texts(site), "utf-8")
+        leads_on = Template((HERE / "moved.html").read_text("utf-8"))
         for old, new in moved.lessons().items():
-            (site / f"{old}.html").write_text(LEADS_ON.format(new), "utf-8")
+            (site / f"{old}.html").write_text(leads_on.render(new=new), "utf-8")
     return status
 
 

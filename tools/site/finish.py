@@ -32,14 +32,11 @@ def finished(page: str) -> str:
 
 def texts(site: Path) -> str:
     """Return a script with the sections of each page: what the search quotes."""
-    pages = {
-        path.relative_to(site).with_suffix("").as_posix(): [
-            *_sections(path.read_text("utf-8"))
-        ]
-        for path in sorted(site.rglob("*.html"))
-        if path.parent.name != "solutions"
-    }
-    found = {name: sections for name, sections in pages.items() if sections}
+    found = {}
+    for path in sorted(site.rglob("*.html")):
+        sections = [*_sections(path.read_text("utf-8"))]
+        if sections and path.parent.name != "solutions":
+            found[path.relative_to(site).with_suffix("").as_posix()] = sections
     return f"const TEXTS = {json.dumps(found, ensure_ascii=False)};\n"
 
 
