@@ -77,7 +77,7 @@ def a_notebook(words: str) -> Path:
     if not path.is_file():
         says = f"no notebook {words}: say a file, a number or a reference page's name"
         raise argparse.ArgumentTypeError(says)
-    return path
+    return path.resolve()
 
 
 def normalised(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:

@@ -45,14 +45,6 @@ RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"
 OPTIONS = {"runOnly": RULES, "resultTypes": ["violations"]}
 WIDTHS = (1440, 390)
 LOOKS = {"light": ("light", ""), "dark": ("dark", ""), "switched": ("light", "dark")}
-# Open all folds, and let nothing fade in: a colour on its way is no page's colour.
-OPEN = """(theme) => {
-  const still = document.createElement('style');
-  still.textContent = '* { animation: none !important; transition: none !important; }';
-  document.head.append(still);
-  if (theme) document.body.dataset.theme = theme;
-  document.querySelectorAll('details').forEach(fold => { fold.open = true; });
-}"""
 
 
 def violations(page: Page, address: str) -> Iterator[tuple[str, str]]:
@@ -67,7 +59,7 @@ def violations(page: Page, address: str) -> Iterator[tuple[str, str]]:
             if "search" in address:
                 first = page.locator("#search-results li:first-child > a")
                 first.filter(has_text="Why did it compile again?").wait_for()
-            page.evaluate(OPEN, switch)
+            page.evaluate("course.open", switch)
             page.wait_for_timeout(300)  # for what follows a change of size
             wide = page.evaluate("document.documentElement.scrollWidth")
             if wide > width:

@@ -50,28 +50,7 @@ AREA = ".jp-Cell-outputArea"  # all outputs of one cell
 CONTROLS = {"slider": ".noUi-handle", "list": "select", "button": "button"}
 CONTROLS |= {"box": "input[type=checkbox], input[type=radio]"}
 FOLD = "details > summary"
-SHOWN = "jupyterapp.shell.currentWidget"
-NOTEBOOK = f"() => JSON.stringify({SHOWN}.content.model)"
-RUN_ALL = "async () => { await jupyterapp.commands.execute('notebook:run-all-cells'); }"
-RUN = f"""async (number) => {{
-  {SHOWN}.content.activeCellIndex = number;
-  await jupyterapp.commands.execute('notebook:run-cell');
-}}"""
-WRITE = f"""([number, source]) =>
-  {SHOWN}.content.model.cells.get(number).sharedModel.setSource(source)"""
-STOP = f"async () => {{ await {SHOWN}.sessionContext.shutdown(); }}"
-# The toolbar shows an idle kernel before there is one, so this asks for both.
-IDLE = """() => {
-  const shown = window.jupyterapp?.shell?.currentWidget;
-  const kernel = shown?.sessionContext?.session?.kernel;
-  return kernel?.connectionStatus === 'connected' && kernel?.status === 'idle';
-}"""
-# What a reader looks at: pictures, tables and text, but not a control's own reading.
-LOOK = """(area) => {
-  const copy = area.cloneNode(true);
-  copy.querySelectorAll('button, select, .widget-slider').forEach(own => own.remove());
-  return copy.innerHTML;
-}"""
+ASKS = Path(__file__).with_suffix(".js")  # course.run and the like, on each page
 
 
 def judged(notebook: nbformat.NotebookNode) -> tuple[str, list[str]]:
@@ -101,16 +80,16 @@ class Opened:
         self.page = page
         page.goto(address)
         page.wait_for_selector(".jp-Notebook .jp-Cell")
-        page.wait_for_function(IDLE)
+        page.wait_for_function("course.idle")
 
     @property
     def notebook(self) -> nbformat.NotebookNode:
         """What is in it now, saved or not."""
-        return nbformat.reads(self.page.evaluate(NOTEBOOK), as_version=4)
+        return nbformat.reads(self.page.evaluate("course.notebook"), as_version=4)
 
     def run(self, number: int) -> str:
         """Run one cell; return what it printed."""
-        self.page.evaluate(RUN, number)
+        self.page.evaluate("course.run", number)
         outputs = self.notebook.cells[number].get("outputs", [])
         return "\n".join(map(printed, outputs))
 
@@ -121,13 +100,13 @@ def visit(page: Page, address: str, answers: str, picture: Path | None) -> Row:
     page.on("console", lambda m: console.append(m.text) if m.type == "error" else None)
     page.on("pageerror", lambda error: console.append(str(error)))
     lesson = Opened(page, address)
-    page.evaluate(RUN_ALL)
+    page.evaluate("course.runAll")
     ran, wrong = judged(lesson.notebook)
     if picture:
         page.screenshot(path=picture, full_page=True)
     moves = [*moved(page)]
     told = [*solved(lesson, answers)]
-    page.evaluate(STOP)
+    page.evaluate("course.stop")
     # The place of a bar may come first, where a check took long.
     passed = [text for text in told if re.search(r"^\S+ passed\.", text, re.M)]
     found = [*wrong, *filter(None, moves), *(t for t in told if t not in passed)]
@@ -148,7 +127,7 @@ def solved(lesson: Opened, answers: str) -> Iterator[str]:
         for number, cell in enumerate(cells):
             if key in keys(cell):
                 if "exercise" in tags(cell):
-                    lesson.page.evaluate(WRITE, [number, answer])
+                    lesson.page.evaluate("course.write", [number, answer])
                 told = lesson.run(number)
                 if "check" in tags(cell):
                     yield told or f"{key}: the check said nothing"
@@ -162,7 +141,7 @@ def moved(page: Page) -> Iterator[str]:
                 if control.is_visible() and control.is_enabled():
                     before = look(area)
                     move(kind, control)
-                    page.wait_for_function(IDLE)
+                    page.wait_for_function("course.idle")
                     until = time.monotonic() + 60
                     while look(area) == before and time.monotonic() < until:
                         page.wait_for_timeout(200)
@@ -171,7 +150,7 @@ def moved(page: Page) -> Iterator[str]:
 
 def look(area: Locator) -> tuple[str, list[str]]:
     """Return what is in an output, and what of it can be seen."""
-    return area.evaluate(LOOK), area.locator("details").all_inner_texts()
+    return area.evaluate("course.look"), area.locator("details").all_inner_texts()
 
 
 def move(kind: str, control: Locator) -> None:
@@ -204,6 +183,7 @@ def chromium(profile: Path) -> Iterator[BrowserContext]:
             profile, executable_path=program, headless=True, args=["--no-sandbox"]
         )
         browser.set_default_timeout(PATIENCE)
+        browser.add_init_script(path=ASKS)
         try:
             yield browser
         finally:
