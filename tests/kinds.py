@@ -87,7 +87,7 @@ def _takes_normal_numbers(fn: Callable[..., Any], *shapes: tuple[int, ...]):
     return lambda: (fn, tuple(randn(*shape) for shape in shapes))
 
 
-def _broken(x: torch.Tensor) -> torch.Tensor:
+def broken(x: torch.Tensor) -> torch.Tensor:
     y = x.sin()
     torch._dynamo.graph_break()
     return y.cos() * 2
@@ -106,7 +106,7 @@ for _name, _launches, _fn, *_shapes in (
     ("broadcast and transpose", _ONE, lambda x, y: x.t() + y, (128, 48), (128,)),
     ("only on the CPU", _ONE, lambda x: x + torch.arange(64, device="cpu"), (64,)),
     ("a sum in two kernels", [_SPLIT], torch.sum, (1 << 20,)),
-    ("graph break", _ONE * 2, _broken, (4096,)),
+    ("graph break", _ONE * 2, broken, (4096,)),
     ("no tensor operation", [], lambda x: 3, (4,)),
     ("a QR by a library", ["library, pointwise"], lambda x: torch.linalg.qr(x)[0] * 2,
      (8, 8)),

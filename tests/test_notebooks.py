@@ -1,33 +1,17 @@
 """Notebooks keep their form, and their pictures are those of their programs."""
 
-import copy
 import runpy
 
 import pytest
 
 from tests.form import Lesson, problems
-from tests.refresh import ROOT, as_text, deviation, normalised, notebooks, pages, read
-
-SOUND = notebooks()[1]
+from tests.refresh import ROOT, deviation, pages, read
 
 
 @pytest.mark.parametrize("path", pages(), ids=lambda p: p.name)
 def test_form(path):
     assert problems(Lesson(read(path), path)) == []
     assert deviation(path) is None, "run python -m tests.refresh"
-
-
-# --- the normal form --------------------------------------------------------------
-
-
-def test_normal_form_leaves_nothing_of_editor_or_machine():
-    sound = read(SOUND)
-    dirty = copy.deepcopy(sound)
-    dirty.metadata["widgets"] = {"state": {}}
-    dirty.metadata["kernelspec"] = {"name": "mine", "display_name": "Mine"}
-    for cell in dirty.cells:
-        cell.metadata["execution"] = {"iopub.execute_input": "2026-01-01"}
-    assert as_text(normalised(dirty)) == as_text(sound)
 
 
 # --- pictures that are shipped -----------------------------------------------------

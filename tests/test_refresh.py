@@ -39,6 +39,8 @@ def test_it_executes_and_stores_and_the_readers_progress_does_not_leak(
     assert deviation(path) is None and "s: ok" in capsys.readouterr().out
     path.write_text(text.replace('"name": "python3"', '"name": "mine"'))
     assert '"name": "mine"' in deviation(path)
+    path.write_text(text.replace('"metadata": {}', '"metadata": {"execution": {}}', 1))
+    assert "execution" in deviation(path)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from torch.utils.benchmark import Timer
 
 from helpers import compare
 from tests import records
-from tests.benchmarks.common import neighbours, table
+from tests.benchmarks.common import neighbours
 
 SAME = 0.01
 
@@ -84,6 +84,6 @@ def main(runs: int) -> None:
                         "half width": "none" if width != width else f"{width:.2%}",
                     }
                 )
-                print(table(rows[-1:]).rows[0], flush=True)
+                print(*rows[-1].values(), sep=" | ", flush=True)
     records.write("benchmarks/aa", rows)
-    print(table(rows))
+    print(records.markdown(rows))

@@ -1,4 +1,4 @@
-"""What benchmarks share: a table, and neighbours that keep a machine busy."""
+"""What benchmarks share: neighbours that keep a machine busy."""
 
 from __future__ import annotations
 
@@ -6,14 +6,6 @@ import multiprocessing
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-from helpers.text import Table
-from tests.records import Rows
-
-
-def table(rows: Rows) -> Table:
-    """Return rows that share their keys as a table."""
-    return Table.of(tuple(rows[0]), [tuple(row.values()) for row in rows])
 
 
 def _work(rest: float) -> None:

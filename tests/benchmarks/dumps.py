@@ -17,7 +17,6 @@ from helpers import dump_triton
 from helpers.errors import InputError
 from helpers.gpu import gpus
 from tests import records
-from tests.benchmarks.common import table
 from tests.kinds import KINDS, Kind
 from tools import record_gpu
 
@@ -32,7 +31,7 @@ def main(real: bool) -> None:
         with fresh_cache():  # or a kernel may be one that was compiled before
             rows = [dumped(kind) for kind in KINDS.values()]
         records.write("benchmarks/dumps", rows)
-    print(table(rows))
+    print(records.markdown(rows))
 
 
 def dumped(kind: Kind) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import torch
 from helpers import compare
 from helpers.benchmark import Comparison
 from tests import records
-from tests.benchmarks.common import neighbours, table
+from tests.benchmarks.common import neighbours
 
 SIZES = {"one thread": 1 << 13, "all threads": 1 << 17}  # numbers
 WORK = 200
@@ -86,4 +86,4 @@ def main(runs: int) -> None:
                 rows.append(row(times, workload, busy, found))
                 print(" ".join(f"{key}: {value}," for key, value in rows[-1].items()))
                 records.write("benchmarks/ratio", rows)
-    print(table(rows))
+    print(records.markdown(rows))

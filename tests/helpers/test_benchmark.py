@@ -54,7 +54,6 @@ def test_known_ratio(ratio, verdict):
     assert len(found.rounds) == 11
     assert clock.now() == pytest.approx(0.1 + 12 * 2 * 8e-3, rel=0.05)
     assert found.median_s == pytest.approx((2e-4 * ratio, 2e-4))
-    assert len(found.rounds) == 11  # exact times need no more
     assert {r.a_first for r in found.rounds} == {True, False}
     assert found.cold_start_s == pytest.approx(2e-4)
     assert found.confidence == pytest.approx(1 - 2 * 12 / 2**11)

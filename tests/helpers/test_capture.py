@@ -271,12 +271,8 @@ def test_calls_that_are_no_tuples_say_what_to_do(calls):
 # ------------------------------------------------------------- compiles in a block
 
 
-def scaled(x, n=2):
-    return x.sin() * n
-
-
 def test_a_watch_counts_what_is_new_and_only_that():
-    compiled = torch.compile(scaled, backend="eager")
+    compiled = torch.compile(chain, backend="eager")
     compiled(X)
     with Watch() as watch:
         compiled(X)

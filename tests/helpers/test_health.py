@@ -48,10 +48,6 @@ def raises(error):
     return mock.Mock(side_effect=error)
 
 
-def python(*release):
-    return {"sys.version_info": (*release, 0)}
-
-
 def triton(wanted, found, gpu=False):
     pair = wanted, found, wanted == found
     return {
@@ -92,7 +88,7 @@ OLD, OTHER = "make setup PYTHON=python3.11", "2.13 to 2.15. make setup"
 INSTALL = "pip install 'triton==3.7.1.*'"
 # What is so on a machine, the row that tells it, its status, and what it says last.
 MACHINES = [
-    (python(3, 10), "Python", "note", OLD),
+    ({"sys.version_info": (3, 10, 0)}, "Python", "note", OLD),
     ({"torch.__version__": "2.12.1"}, "torch", "missing", OTHER),
     ({"torch.__version__": "2.15.1+cu130"}, "torch", "ok", "2.15.1+cu130 "),
     ({"torch.__version__": "3.0.0a0+git"}, "torch", "note", OTHER),

@@ -75,15 +75,9 @@ def keeping():
     return Does(keeps, kept=collections.deque(maxlen=2))
 
 
-class Fresh(nn.Module):
-    """Takes another way when it is compiled."""
-
-    def __init__(self, way):
-        super().__init__()
-        self.way = way
-
-    def forward(self, x):
-        return self.way(x, torch.compiler.is_compiling())
+def fresh(way):
+    """Return a module that takes another way when it is compiled."""
+    return Does(lambda _, x: way(x, torch.compiler.is_compiling()))
 
 
 # ------------------------------------------------------------------------- false alarms
@@ -226,7 +220,7 @@ def test_what_differs_is_named(name):
     torch.manual_seed(0)
     way, *where = TWO_WAYS[name]
     x = torch.rand(3, 3, requires_grad=name == "requires_grad")
-    judgement = found(Fresh(way), (x,), backend="eager")
+    judgement = found(fresh(way), (x,), backend="eager")
     assert judgement.differences, judgement
     one = judgement.differences[0]
     assert (one.call, *one.where) == (1, *where), judgement
@@ -292,14 +286,14 @@ def raises_of_two(x, compiled):
 
 
 def test_an_exception_has_its_call_and_both_messages():
-    [one] = told(Fresh(raises_of_two), (X,), (-X,))
+    [one] = told(fresh(raises_of_two), (X,), (-X,))
     said = "ValueError: of eager", "TypeError: of torch"
     assert one == (2, "the call", "exception", *said, "")
 
     def passes(x, compiled):
         return x * 1 if compiled or len(x) < 3 else x.view(7)
 
-    [one] = told(Fresh(passes), (X[:2],), (X,))
+    [one] = told(fresh(passes), (X[:2],), (X,))
     assert (one[0], one[2], one[4]) == (2, "raises", "runs")
 
 
@@ -351,7 +345,7 @@ pytree.register_pytree_node(Opened, lambda o: (o.parts, None), lambda p, _: Open
 
 
 def test_what_torch_opens_without_names_is_judged_part_by_part():
-    [one] = told(Fresh(lambda x, compiled: (x, Opened(x * 2, x * 3 + compiled))), (X,))
+    [one] = told(fresh(lambda x, compiled: (x, Opened(x * 2, x * 3 + compiled))), (X,))
     assert one[:3] == (1, "output[1][1]", "values")
 
 

@@ -28,22 +28,17 @@ def inner(y):
     return y * 2
 
 
-class Remembers(torch.nn.Module):
+class Noisy(torch.nn.Module):
+    """Draws numbers, warns, breaks, overwrites its input, keeps its last result."""
+
     def __init__(self):
         super().__init__()
         self.norm, self.last = torch.nn.BatchNorm1d(4), None
 
     def forward(self, x):
-        self.last = self.norm(x)
-        return self.last
-
-
-class Noisy(Remembers):
-    """Draws numbers, warns, breaks, overwrites its input."""
-
-    def forward(self, x):
         x.detach().add_(1)
-        y = torch.dropout(super().forward(x).sin(), 0.5, True) * torch.rand(4)
+        self.last = self.norm(x)
+        y = torch.dropout(self.last.sin(), 0.5, True) * torch.rand(4)
         random.random(), np.random.rand()
         return inner(y)
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.helpers.test_judge import Fresh, on_first
+from tests.helpers.test_judge import fresh, on_first
 from tests.torch_checkup.test_model import Given
 from torch_checkup import matches
 from torch_checkup.helpers.errors import InputError
@@ -23,7 +23,7 @@ def answered(monkeypatch):
     def look(model, *calls, fixed=None, backend="eager", **how):
         right[0] = fixed
         asked.clear()
-        p = model if isinstance(model, Given) else Given(Fresh(model), *calls, **how)
+        p = model if isinstance(model, Given) else Given(fresh(model), *calls, **how)
         p.compiled = lambda **_: Given.compiled(p, backend=backend)
         p.try_out()
         found = matches.part(p)
@@ -93,7 +93,7 @@ def test_a_call_that_raises_on_both_sides_is_told(answered):
     assert found.verdict == "good"
     assert words == [("1", "agree"), ("2", "both raise")]
     assert found.evidence[-1] == "inputs 2: eager raises ValueError: no three"
-    p = Given(Fresh(both_raise), (X,))
+    p = Given(fresh(both_raise), (X,))
     p.try_out = lambda: setattr(p, "fails", {0: ValueError("no three")})
     with pytest.raises(
         InputError, match=r"^both sides raise in every call: ValueError: "

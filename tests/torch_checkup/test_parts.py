@@ -43,6 +43,19 @@ def make():
 WIDER = """
 def make(): return lambda x: (x * 2).float(), (torch.ones(4, dtype=torch.bfloat16),)
 """
+DRAWS = """
+def make():
+    layers = torch.nn.Linear(4, 4), torch.nn.Dropout(0.1)
+    return torch.nn.Sequential(*layers), (torch.rand(8, 4),), torch.sum
+"""
+PARTLY = """
+def counted(x):
+    for _ in range(2):
+        x = x - x.max().item()
+    return x
+def f(x): return counted(x * 2) + 1
+def make(): return f, (torch.rand(3),)
+"""
 FUSES = "def make(): return lambda x: x.sin().cos(), (torch.ones(2**12),)\n"
 STALE = "call the model once before torch.compile: it agrees then", "DIFFERS"
 VERDICTS = {  # a model, what a part must say of it, and some of its words
@@ -55,6 +68,8 @@ VERDICTS = {  # a model, what a part must say of it, and some of its words
     "breaks for later inputs": (LATER, "capture", "look", "'breaks': 1}"),
     "makes a table once": (ONCE, "recompiles", "look", "again: 1 time in"),
     "wider on purpose": (WIDER, "traffic", "look", "'promotes': True"),
+    "draws other numbers": (DRAWS, "silent", "good"),
+    "runs compiled in part": (PARTLY, "silent", "look", "only a part"),
 }
 
 
@@ -130,11 +145,6 @@ def test_the_code_of_a_gpu_is_written_here_too(looked_at):
 
 # --- health that looks ill ---------------------------------------------------------
 
-DRAWS = """
-def make():
-    layers = torch.nn.Linear(4, 4), torch.nn.Dropout(0.1)
-    return torch.nn.Sequential(*layers), (torch.rand(8, 4),), torch.sum
-"""
 CACHE = """
 class Cache:
     def __init__(self): self.keys, self.length = None, torch.tensor(0)
@@ -153,26 +163,6 @@ def make():
     sizes = (5, 11)
     return Model(), [dict(x=torch.randn(n, 4), cache=Cache()) for n in sizes]
 """
-
-
-def test_other_random_numbers_are_no_stale_answer(looked_at):
-    [silent] = looked_at(DRAWS, "silent")
-    assert silent["verdict"] == "good", silent
-
-
-PARTLY = """
-def counted(x):
-    for _ in range(2):
-        x = x - x.max().item()
-    return x
-def f(x): return counted(x * 2) + 1
-def make(): return f, (torch.rand(3),)
-"""
-
-
-def test_what_runs_compiled_in_part_is_not_said_to_run(looked_at):
-    [silent] = looked_at(PARTLY, "silent")
-    assert silent["verdict"] == "look" and "only a part" in silent["says"]
 
 
 def test_a_cache_among_the_inputs_is_put_back(looked_at):

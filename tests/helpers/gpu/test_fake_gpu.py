@@ -20,7 +20,7 @@ from helpers.errors import InputError
 from helpers.gpu import gpus
 from helpers.gpu.fake_gpu import Lowering, LoweringHere, gpu_attention
 from helpers.gpu.gpus import find
-from tests.kinds import randn
+from tests.kinds import broken, randn
 
 pytest.importorskip("triton")
 
@@ -148,12 +148,6 @@ def test_attention_is_what_the_gpu_has(gpu, dtype, width, options, name, rest):
 # --- the back ends --------------------------------------------------------------------
 
 
-def two_graphs(x):
-    y = x.sin()
-    torch._dynamo.graph_break()
-    return y.exp()
-
-
 def test_a_mode_is_followed_as_far_as_it_needs_no_device():
     here = LoweringHere(find("h100"), "max-autotune").options
     assert here["max_autotune"] and here["triton.cudagraphs"]
@@ -167,7 +161,7 @@ def test_what_really_runs_is_noted(monkeypatch):
     """Here that is C++, as nothing is on a GPU."""
     monkeypatch.setattr(gpus, "here", lambda: find("h100"))
     weight = torch.ones(8, requires_grad=True)
-    dump = dump_triton(lambda: two_graphs(weight), gpu="this", training=True)
+    dump = dump_triton(lambda: broken(weight), gpu="this", training=True)
     both = [(n, phase) for n in range(2) for phase in ("forward", "backward")]
     assert [(graph.index, graph.phase) for graph in dump.graphs] == both
     assert "def call(" in dump.source and "async_compile.cpp" in dump.source

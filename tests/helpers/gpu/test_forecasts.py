@@ -10,18 +10,13 @@ from torch import nn
 from helpers import forecast
 from helpers.errors import InputError
 from helpers.gpu import forecasts, gpus, roofline
+from tests.kinds import broken
 from tests.proof import published
 from tests.records import read
 
 
 def chain(x):
     return torch.relu(x.sin() * 2 + 1)
-
-
-def with_a_break(x):
-    x = x.sin() * 2
-    torch._dynamo.graph_break()
-    return (x + 1).relu()
 
 
 ATTENTION = nn.functional.scaled_dot_product_attention
@@ -136,7 +131,7 @@ def test_a_small_program_waits_for_the_host_until_it_is_sent_at_once():
 
 
 def test_what_stays_eager_at_a_break_counts_on_the_compiled_side():
-    whole, cut = (forecast(f, torch.randn(64, 64)) for f in (chain, with_a_break))
+    whole, cut = (forecast(f, torch.randn(64, 64)) for f in (chain, broken))
     assert cut.compiled.launches == 2 and whole.compiled.launches == 1
     assert cut.compiled.host > whole.compiled.host
     assert "2 graphs" in str(cut) and "graphs" not in str(whole)
