@@ -200,9 +200,8 @@ def read_state() -> dict:
 
 
 def write_state(state: dict) -> None:
-    with open(STATE + ".part", "w") as file:
+    with open(STATE, "w") as file:
         json.dump(state, file, indent=1)
-    os.replace(STATE + ".part", STATE)
 
 
 def build(state: dict, reusable: bool) -> None:

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
+from jinja2 import Template
 
 from helpers.results import VERSION, write_atomically
 from tools.commands import command
@@ -59,14 +60,8 @@ def with_address(readme: str, address: str) -> str:
     readme = re.sub(
         r"git clone \S+(?: of this repository>)? torch-compile", clone, readme
     )
-    there = f"**Without installing:** open lesson 00 in {ways_in(address)}. " * bool(
-        address
-    )
-    told = (
-        f"{there}**Kaggle, VS Code, a hub:** open a page and run its first cell. It "
-        f"finds the course near it{' or fetches it' * bool(address)}, brings what is "
-        "missing, leaves your torch as it is, and says what differs."
-    )
+    text = Template(CELL.with_name("alone.md").read_text("utf-8"))
+    told = text.render(ways=address and ways_in(address))
     mark = re.compile(r"(<!-- open -->\n).*(<!-- /open -->)", re.DOTALL)
     return mark.sub(lambda found: f"{found[1]}{told}\n{found[2]}", readme)
 

@@ -102,19 +102,13 @@ def sources() -> Observed:
 
     Raises RuntimeError, with the difference, when the dump made without a GPU differs.
     """
-    ran = dump_triton(*example("cuda"), gpu="this")
-    dump = dump_triton(*example("cpu"), gpu=gpus.here().name)
+    ran = dump_triton(*made("running example", "cuda"), gpu="this")
+    dump = dump_triton(*made("running example", "cpu"), gpu=gpus.here().name)
     if unlike := difference(ran, dump):
         raise RuntimeError(f"the dump made without a GPU differs:\n{unlike}")
     kernels = count(len(ran.kernels), "kernel")
     calls = count(len(ran.library), "library call")
     return Observed(what=f"{kernels} and {calls}, the same as without a GPU")
-
-
-def example(device: str) -> tuple[nn.Module, torch.Tensor]:
-    """Return the running example and an input for it."""
-    with torch.device(device):
-        return Example(256), torch.randn(64, 256)
 
 
 def difference(ran: Dump, dump: Dump) -> str:
@@ -134,11 +128,7 @@ def _launched(dump: Dump) -> list[str]:
 
 def race(label: str, mode: str) -> Comparison:
     """Return a model in eager against compiled, from a cold start."""
-    make, shape, dtype = MODELS[label]
-    torch.manual_seed(0)
-    with torch.device("cuda"):
-        net = make().to(dtype).eval().requires_grad_(False)
-        x = torch.randn(shape, dtype=dtype)
+    net, x = made(label, "cuda")
     how = {"names": ("eager", mode), "budget": 1.0}
     with cold():
         # Starting the compiler's processes is no part of a cold start.
@@ -215,6 +205,15 @@ GRAPHS: dict[str, Callable[[str], str]] = {
 
 
 # --- the programs -------------------------------------------------------------------
+
+
+def made(label: str, device: str) -> tuple[nn.Module, torch.Tensor]:
+    """Return one of the models, and an input for it."""
+    make, shape, dtype = MODELS[label]
+    torch.manual_seed(0)
+    with torch.device(device):
+        net = make().to(dtype).eval().requires_grad_(False)
+        return net, torch.randn(shape, dtype=dtype)
 
 
 class Example(nn.Module):

@@ -67,8 +67,8 @@ def test_sources_that_ran_are_held_against_the_dump(monkeypatch):
     monkeypatch.setattr(
         record_gpu, "dump_triton", lambda *given, gpu: dump_triton(*given, gpu=ran[gpu])
     )
-    example = record_gpu.example
-    monkeypatch.setattr(record_gpu, "example", lambda device: example("cpu"))
+    made = record_gpu.made
+    monkeypatch.setattr(record_gpu, "made", lambda label, device: made(label, "cpu"))
     same = "2 kernels and 1 library call, the same as without a GPU"
     assert record_gpu.sources().what == same
     ran["this"] = "t4"

@@ -14,12 +14,11 @@ import sys
 from pathlib import Path
 
 import nbformat
-from jinja2 import Template
 
 from course import moved
 from tools.alone import NOTEBOOKS, read
 from tools.commands import command
-from tools.site import contents, finish, lessons
+from tools.site import TEMPLATES, contents, finish, lessons
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
@@ -62,7 +61,7 @@ def build(source: Path, site: Path) -> int:
         page.write_text(finish.finished(page.read_text("utf-8")), "utf-8")
     if not status:
         (site / "texts.js").write_text(finish.texts(site), "utf-8")
-        leads_on = Template((HERE / "moved.html").read_text("utf-8"))
+        leads_on = TEMPLATES.get_template("moved.html")
         for old, new in moved.lessons().items():
             (site / f"{old}.html").write_text(leads_on.render(new=new), "utf-8")
     return status

@@ -7,13 +7,10 @@ import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jinja2 import Template
-
 from tools.alone import address, ways_in
-from tools.site import since
+from tools.site import TEMPLATES, since
 from tools.site.lessons import with_links
 
-HERE = Path(__file__).parent
 TEACHING = "```{toctree}\n:hidden:\n:glob:\n:maxdepth: 1\n\n[0-9]*\n```\n"
 
 
@@ -63,11 +60,11 @@ def index(readme: str, parts: dict[str, list[Entry]]) -> str:
     """Return the first page: what the README says, and its lists of lessons."""
     routes = readme.partition("## Which lessons\n\n")[2].partition("\n\n")[0]
     where = address()
-    return Template((HERE / "index.md").read_text("utf-8")).render(
+    return TEMPLATES.get_template("index.md").render(
         opening=readme.partition("\n\n")[2].partition("\n\n")[0],
         routes=with_links(routes.replace("](notebooks/", "](")),
-        course=f"[the course]({where})" if where else "the course",
-        open=f" Or open lesson 00 in {ways_in(where)}." if where else "",
+        where=where,
+        ways=ways_in(where),
         parts=parts,
     )
 
@@ -76,13 +73,9 @@ def answers(source: str, lesson: Entry) -> str:
     """Return the answers to a lesson's exercises, a section for each."""
     head, *cut = re.split(r"^# %% *(.+)\n", source, flags=re.M)
     advice = " ".join(re.findall(r"^# (.+)", head, re.M))
-    parts = "".join(
-        f"\n## {title}\n\n```python\n{code.strip()}\n```\n"
-        for title, code in zip(cut[::2], cut[1::2], strict=True)
-    )
-    link = f"[{lesson.title}](../{lesson.page}.ipynb)"
-    hidden = "---\norphan: true\nnosearch: true\n---\n"  # nobody meets it by chance
-    return f"{hidden}# Answers to {lesson.title}\n\n{advice} Back to {link}.\n{parts}"
+    parts = zip(cut[::2], cut[1::2], strict=True)
+    page = TEMPLATES.get_template("answers.md")
+    return page.render(lesson=lesson, advice=advice, parts=parts)
 
 
 def checkup_page(readme: str) -> str:
@@ -94,8 +87,8 @@ def checkup_page(readme: str) -> str:
 def messages(entries: list[dict[str, Any]], lessons: dict[str, Entry]) -> str:
     """Return the page of messages: each message, its meaning, and its lesson."""
     entries = sorted(entries, key=lambda entry: entry["name"].lower())
-    template = Template((HERE / "messages.md").read_text("utf-8"))
-    return template.render(entries=entries, lessons=lessons, seen=_readable)
+    page = TEMPLATES.get_template("messages.md")
+    return page.render(entries=entries, lessons=lessons, seen=_readable)
 
 
 def _readable(entry: dict[str, Any]) -> list[str]:

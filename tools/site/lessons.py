@@ -11,6 +11,7 @@ from pygments.formatters import HtmlFormatter
 
 from course.signs import Sign, box
 from tools.alone import GUESS_FIRST, address, answering, only_asks, ways_in
+from tools.site import TEMPLATES
 
 Glossary = dict[str, tuple[str, str]]  # term -> what it means, where it is taught
 
@@ -53,11 +54,7 @@ def glossary(markdown: str) -> Glossary:
 
 def glossary_page(terms: Glossary) -> str:
     """Return the glossary as a page to whose terms others can link."""
-    body = "\n".join(
-        f"{term}\n  {meaning} Taught in {where}.\n"
-        for term, (meaning, where) in terms.items()
-    )
-    return f"# Glossary\n\n```{{glossary}}\n{body}```\n"
+    return TEMPLATES.get_template("glossary.md").render(terms=terms)
 
 
 def _linked(markdown: str, terms: dict[str, str], linked: set[str]) -> str:

@@ -8,10 +8,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Template
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
+
+from tools.site import TEMPLATES
 
 BREAKS = "https://meta-pytorch.github.io/compile-graph-break-site/gb"
 DECIDED = ("one graph", "works", "a break", "no graph")
@@ -25,9 +26,8 @@ def page(file: Path, titles: dict[str, str]) -> str:
     """
     kept = json.loads(file.read_text("utf-8"))
     rows = [{**row, **_shown(row, titles)} for row in kept["rows"]]
-    template = Template(Path(__file__).with_suffix(".md").read_text("utf-8"))
     values = {"rows": rows, "machine": kept["machine"], "breaks": with_pages}
-    return template.render(kept["settings"], **values)
+    return TEMPLATES.get_template("since.md").render(kept["settings"], **values)
 
 
 def _shown(row: dict[str, Any], titles: dict[str, str]) -> dict[str, Any]:
