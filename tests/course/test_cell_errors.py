@@ -31,7 +31,6 @@ CAUSED_BY_THE_MACHINE = [
     (OSError(28, "No space left on device"), "the disk is full"),
     (OSError(30, "Read-only file system"), "TORCHINDUCTOR_CACHE_DIR"),
     (PermissionError(13, "Permission denied"), "TORCHINDUCTOR_CACHE_DIR"),
-    (EOFError("Ran out of input"), "compile cache may be damaged"),
     (ImportError("k.so: file too short"), "may be damaged"),
     (RuntimeError("Failed to import cache/ng/cng4.py\nSyntaxError: "), "be damaged"),
     (EOFError("no input"), f"delete the folder {_torch.inductor_cache_dir()}"),

@@ -17,17 +17,9 @@ def test_a_version_without_the_name_says_what_is_lost(error):
         raise KeyError("another")
 
 
-def plain(x):
-    return x.sin()
-
-
 def resumed(x):
     torch._dynamo.graph_break()
     return x.sin()
-
-
-def no_graph(x):
-    return x
 
 
 class Inside(torch.nn.Module):
@@ -36,19 +28,19 @@ class Inside(torch.nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("make", "graphs"),
+    ("fn", "graphs"),
     [
-        (lambda: plain, True),
-        (lambda: resumed, True),  # the graph is in what goes on after the break
-        (lambda: no_graph, False),
-        (lambda: torch.sin, True),  # it has no code of Python
-        (Inside, True),
-        (lambda: torch.nn.Sequential(Inside()), True),
+        (lambda x: x.sin(), True),
+        (resumed, True),  # the graph is in what goes on after the break
+        (lambda x: x, False),
+        (torch.sin, True),  # it has no code of Python
+        (Inside(), True),
+        (torch.nn.Sequential(Inside()), True),
     ],
     ids=["function", "after a break", "nothing", "builtin", "module", "module inside"],
 )
-def test_what_has_graphs_was_compiled_and_called(make, graphs):
-    fn, x = make(), torch.ones(2)
+def test_what_has_graphs_was_compiled_and_called(fn, graphs):
+    x = torch.ones(2)
     compiled = torch.compile(fn, backend="eager")
     assert not _torch.has_graphs(compiled)
     compiled(x)

@@ -19,6 +19,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from jinja2 import Template
+
 from helpers.results import write_atomically
 from tests import failing
 from tests.proof import versions
@@ -143,33 +145,18 @@ def names(python: Path | str, folder: Path) -> dict[str, dict[str, str]]:
     return json.loads(said(python, "-c", f"{ask}t.names()))", cwd=folder))
 
 
-def changes(title: str, old: dict[str, str], new: dict[str, str]) -> list[str]:
-    """Return which names came, went or have another value, as lines of Markdown."""
-    gone = [f"- gone: `{name}`" for name in old if name not in new]
-    other = [n for n in old if n in new and new[n] != old[n]]
-    values = [f"- `{n}`: {old[n] or 'no'}, now {new[n] or 'no'}" for n in other]
-    came = [f"- new: `{n}`" + f": {new[n]}" * bool(new[n]) for n in new if n not in old]
-    return [f"## {title}", "", *(gone + values + came or ["No change."]), ""]
-
-
-def to_read(torch: str, broken: dict, differ: dict, stored: dict) -> list[str]:
-    """Return what the pages said, first what is worst."""
-    cells = [cell for found in differ.values() for cell in found]
-    fell = [f for f in cells if not is_output(f)]
-    other = [f for f in cells if is_output(f)]
-    kept = {page: why for page, why in stored.items() if why}
-    return [
-        f"# From torch {failing.reference()} to {torch}",
-        *("", "## Pages that could not be run", "", *listed(broken)),
-        *("", f"## Claims that fell, and errors: {len(fell)} cells"),
-        failing.markdown(fell),
-        *("", f"## Other output: {len(other)} cells", failing.markdown(other)),
-        *("", "## Pages whose new output isn't stored", "", *listed(kept), ""),
-    ]
-
-
-def listed(pages: dict[Path, str]) -> list[str]:
-    return [f"- {page.name}: {why}" for page, why in pages.items()] or ["None."]
+def to_read(torch: str, differ: dict[Path, Found], **found: dict) -> str:
+    """Return what the pages said and what changed by name, first what is worst."""
+    cells = [cell for said in differ.values() for cell in said]
+    return Template(Path(__file__).with_suffix(".md").read_text("utf-8")).render(
+        torch=torch,
+        reference=failing.reference(),
+        fell=[cell for cell in cells if not is_output(cell)],
+        other=[cell for cell in cells if is_output(cell)],
+        markdown=failing.markdown,
+        titles=TITLES,
+        **found,
+    )
 
 
 def a_version(words: str) -> str:
@@ -206,10 +193,8 @@ def main(arguments: list[str]) -> int:
         page: store(python, folder, page) if all(map(is_output, cells)) else FELL
         for page, cells in differ.items()
     }
-    lines = to_read(chosen.torch, broken, differ, stored)
-    for kind, title in TITLES.items():
-        lines += changes(title, old[kind], new[kind])
+    said = {"broken": broken, "stored": stored, "old": old, "new": new}
     text = BUMPS / f"torch-{chosen.torch}.md"
-    write_atomically(text, "\n".join(lines))
+    write_atomically(text, to_read(chosen.torch, differ, **said))
     print(text.read_text("utf-8"), f"Read it again: {text}; pages: {folder}", sep="\n")
     return int(bool(broken) or any(stored.values()))

@@ -20,10 +20,10 @@ def answered(monkeypatch):
     )
     asked, right = [], [None]
 
-    def look(model, *calls, fixed=None, backend="eager", **how):
+    def look(model, *calls, fixed=None, backend="eager"):
         right[0] = fixed
         asked.clear()
-        p = model if isinstance(model, Given) else Given(fresh(model), *calls, **how)
+        p = model if isinstance(model, Given) else Given(fresh(model), *calls)
         p.compiled = lambda **_: Given.compiled(p, backend=backend)
         p.try_out()
         found = matches.part(p)

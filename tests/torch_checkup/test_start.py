@@ -37,8 +37,8 @@ def model(tmp_path):
     return str(path)
 
 
-def lookup(kind="FxGraphCache", hits=1, misses=0, bypasses=0):
-    return Lookup(kind, hits, misses, bypasses, ())
+def lookup(hits=1, misses=0):
+    return Lookup("FxGraphCache", hits, misses, 0, ())
 
 
 def started(seconds=1.0, **fields):

@@ -20,7 +20,4 @@ html_js_files = ["page.js"]
 html_use_index = False
 html_copy_source = html_show_sourcelink = False
 html_show_sphinx = html_show_copyright = False
-html_theme_options = {
-    "footer_icons": [],
-    "top_of_page_buttons": [],
-}
+html_theme_options = {"footer_icons": [], "top_of_page_buttons": []}
