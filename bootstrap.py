@@ -44,32 +44,8 @@ else:
 UNFINISHED = "not all installed"
 OLDEST, NEWEST = (3, 11), (3, 14)  # torch and all pins have wheels for these
 HERE = "{}.{}".format(*sys.version_info)
-
-# What the log of a failed installation says, and what to do about it.
-FAILURES = (
-    (
-        r"No space left|os error 28|Disk quota",
-        "the disk is full: 9 GiB are needed, and with make setup TORCH=cpu 3",
-    ),
-    (r"CERTIFICATE_VERIFY|SSLError|invalid peer cert", "TLS failed: set PIP_CERT"),
-    (
-        r"NewConnectionError|Temporary failure in name|Failed to establish|timed out"
-        r"|Connection (reset|refused|aborted)|Max retries|unreachable|dns error"
-        r"|error sending request|Could not connect|ProxyError",
-        "no network: the packages could not be fetched; connect (or set the proxy)",
-    ),
-    (r"initialize cache", "uv cannot write its cache: set UV_CACHE_DIR to a folder"),
-    (r"Permission denied|Read-only file", "cannot write in .venv: check its owner"),
-)
-# Settings of pip, and where uv reads them: uv does not read pip's files.
-SETTINGS = {
-    "index-url": "UV_DEFAULT_INDEX",
-    "extra-index-url": "UV_INDEX",
-    "find-links": "UV_FIND_LINKS",
-    "trusted-host": "UV_INSECURE_HOST",
-    "proxy": "ALL_PROXY",
-    "cert": "SSL_CERT_FILE",
-}
+# What the log of a failed installation says, and where uv reads the settings of pip.
+WORDS = os.path.join(ROOT, "tools", "setup.toml")
 
 
 def main() -> None:
@@ -229,6 +205,13 @@ def build(state: dict, reusable: bool) -> None:
     say(f"ready in {time.time() - began:.0f} s")
 
 
+def words() -> dict:
+    import tomllib  # which a Python that is too old does not have
+
+    with open(WORDS, "rb") as file:
+        return tomllib.load(file)
+
+
 def set_up_uv() -> None:
     """Let uv look where pip does, and compile as pip does."""
     # Else a first lesson would wait for it, and whoever may not write here, always.
@@ -236,7 +219,7 @@ def set_up_uv() -> None:
     os.environ.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")  # all are one list
     list_them = (PYTHON, "-m", "pip", "config", "list")
     said = subprocess.check_output(list_them, universal_newlines=True)
-    for name, variable in SETTINGS.items():
+    for name, variable in words()["settings"].items():
         comma = "," if name == "find-links" else " "
         for section in (":env:", "install", "global"):  # the first one counts
             found = re.search(rf"^{section}\.{name}=(.+)", said, re.MULTILINE)
@@ -315,9 +298,9 @@ def step(*command: str, hint: str = "") -> None:
 
 def explain(log: str) -> str:
     """Return why an installation failed and what to do, in one line."""
-    for pattern, advice in FAILURES:
-        if re.search(pattern, log):
-            return advice
+    for failure in words()["failure"]:
+        if re.search(failure["says"], log):
+            return failure["mend"]
     said = [line.strip() for line in log.splitlines() if line.strip()]
     return f"the installation failed: {said[-1] if said else 'no message'}"
 

@@ -13,6 +13,8 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from torch_checkup.report import Checkup
 
 FILE = Path(__file__).with_name("corpus.toml")
@@ -85,8 +87,7 @@ class Judgement:
 def cases() -> dict[str, Case]:
     """Return all cases by name."""
     found = tomllib.loads(FILE.read_text(encoding="utf-8"))["case"]
-    made = [Case(**{**one, "also": tuple(one.get("also", ()))}) for one in found]
-    return {case.name: case for case in made}
+    return {case.name: case for case in msgspec.convert(found, list[Case])}
 
 
 def judged(case: Case, found: Checkup) -> Judgement:

@@ -18,14 +18,9 @@ from helpers.codegen import kernels, output_code
 from helpers.errors import CompiledRaises, InputError
 from helpers.session import restored
 from helpers.traffic import eager_bytes
+from tests.kinds import broken
 
 X = torch.linspace(-1, 1, 12).reshape(3, 4)
-
-
-def inner(y):
-    y = y + 1
-    torch._dynamo.graph_break()
-    return y * 2
 
 
 class Noisy(torch.nn.Module):
@@ -40,7 +35,7 @@ class Noisy(torch.nn.Module):
         self.last = self.norm(x)
         y = torch.dropout(self.last.sin(), 0.5, True) * torch.rand(4)
         random.random(), np.random.rand()
-        return inner(y)
+        return broken(y)
 
 
 def failing(x):
@@ -150,13 +145,13 @@ def test_no_recompile_limit_is_used_up():
     """Neither of a function nor of those it calls, which are forgotten as well."""
 
     def outer(x):
-        return inner(looped(x.cos())).sin()
+        return broken(looped(x.cos())).sin()
 
     with torch._dynamo.config.patch(recompile_limit=2):
         texts = {str(graphs(outer, torch.ones(3))) for _ in range(4)}
         assert len(texts) == 1
         recompiles(outer, [(torch.ones(n),) for n in range(2, 6)], dynamic=False)
-        assert torch._dynamo.eval_frame._debug_get_cache_entry_list(inner) == []
+        assert torch._dynamo.eval_frame._debug_get_cache_entry_list(broken) == []
         compiled = torch.compile(outer, backend="eager")
         with Watch() as watch:
             compiled(torch.ones(3))

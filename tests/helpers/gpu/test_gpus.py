@@ -43,24 +43,7 @@ def test_the_gpu_of_this_machine(monkeypatch):
     assert gpus.find("RTX 3070") is here and gpus.here() is here
 
 
-_ASK = """
-#include <cstddef>
-#include <cuda_occupancy.h>
-extern "C" int blocks(const int* g, int threads, int registers, int shared) {
-  cudaOccDeviceProp p; cudaOccFuncAttributes a; cudaOccDeviceState s;
-  p.computeMajor = g[0]; p.computeMinor = g[1]; p.maxThreadsPerBlock = 1024;
-  p.maxThreadsPerMultiprocessor = g[2]; p.regsPerBlock = g[3];
-  p.regsPerMultiprocessor = g[3]; p.warpSize = 32; p.sharedMemPerBlock = g[4];
-  p.sharedMemPerMultiprocessor = g[5]; p.sharedMemPerBlockOptin = g[6];
-  p.reservedSharedMemPerBlock = g[7]; p.numSms = 1;
-  a.maxThreadsPerBlock = 1024; a.numRegs = registers;
-  a.shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN; a.maxDynamicSharedSizeBytes = g[6];
-  cudaOccResult r;
-  if (cudaOccMaxActiveBlocksPerMultiprocessor(&r, &p, &a, &s, threads, shared))
-    return -1;
-  return r.activeBlocksPerMultiprocessor;
-}
-"""
+ASK = Path(__file__).with_name("occupancy.cpp")
 
 
 def test_occupancy_is_what_nvidias_calculator_says(tmp_path):
@@ -69,8 +52,7 @@ def test_occupancy_is_what_nvidias_calculator_says(tmp_path):
     if compiler is None:
         pytest.skip(why)
     headers = Path(triton.__file__).parent / "backends" / "nvidia" / "include"
-    (tmp_path / "ask.cpp").write_text(_ASK)
-    built = ["ask.cpp", "-shared", "-fPIC", f"-I{headers}", "-o", "ask.so"]
+    built = [ASK, "-shared", "-fPIC", f"-I{headers}", "-o", "ask.so"]
     subprocess.run([compiler, *built], cwd=tmp_path, check=True)
     ask = ctypes.CDLL(tmp_path / "ask.so").blocks
     for gpu in GPUS.values():
