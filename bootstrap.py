@@ -176,8 +176,9 @@ def read_state() -> dict:
 
 
 def write_state(state: dict) -> None:
-    with open(STATE, "w") as file:
+    with open(STATE + ".part", "w") as file:
         json.dump(state, file, indent=1)
+    os.replace(STATE + ".part", STATE)
 
 
 def build(state: dict, reusable: bool) -> None:
