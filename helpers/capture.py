@@ -31,7 +31,6 @@ from .text import Table, code_of, count, pre
 
 _WORDS = tomllib.loads((files(__package__) / "words.toml").read_text("utf-8"))
 
-
 # ---------------------------------------------------------------- graphs and breaks
 
 

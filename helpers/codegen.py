@@ -395,10 +395,8 @@ class Code(Result):
     def __str__(self) -> str:
         if not self.text:
             return "no generated code: nothing was captured"
-        lines, names = (
-            count(len(self.text.splitlines()), "line"),
-            ", ".join(self.kernels),
-        )
+        lines = count(len(self.text.splitlines()), "line")
+        names = ", ".join(self.kernels)
         return f"Generated code: {mark(f'{lines}: {names}')}"
 
     def _repr_html_(self) -> str:
