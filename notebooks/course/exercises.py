@@ -59,7 +59,13 @@ class Exercise:
 
     def check(self, answer: Any) -> str | None:
         """Return None for a pass, or what is wrong with *answer*."""
-        return self.declared.check(answer) or (self.also and self.also(answer))
+        from course.left_set import put_back  # here, for torch is slow to import
+
+        with put_back() as left:
+            told = self.declared.check(answer) or (self.also and self.also(answer))
+        if told or not left:
+            return told
+        return f"it leaves {left[0]} behind: put back what you set, or use a with block"
 
 
 @dataclass(frozen=True)

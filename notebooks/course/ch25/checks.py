@@ -6,19 +6,18 @@ import tempfile
 from unittest import mock
 
 import torch
-from torch._dynamo import eval_frame
 from torch._dynamo.utils import counters
 from torch._inductor.utils import fresh_cache
 from torch.compiler._cache import CacheArtifactManager
 
 from course.backend import CountingBackend
 from course.exercises import exercise, near
+from course.left_set import put_back
 from helpers.capture import Watch
 
 # --- 25.1 ----------------------------------------------------------------------
 
 SIZES = 6, 3, 9, 2
-SETTINGS = torch._dynamo.config, torch._functorch.config, torch._inductor.config
 
 
 def _make(rows):
@@ -47,23 +46,9 @@ def _state(model):
 
 
 def _left(compiled, state):
-    """Return what a warm-up left behind, or None."""
-    if not torch.is_grad_enabled():
-        return "gradients switched off"
+    """Return what a warm-up left behind in the model."""
     now = _state(compiled)
-    changed = [name for name in state if now[name] != state[name]]
-    return f"other {' and '.join(changed)} in the model" if changed else None
-
-
-def _changed(settings):
-    """Put the settings back, and return the names of what had others."""
-    names = []
-    for module, old in settings.items():
-        new = module.get_config_copy()
-        changed = {key: old[key] for key in new if new[key] != old[key]}
-        module.load_config(changed)
-        names += [module.__name__] if changed else []
-    return names
+    return [f"other {name} in the model" for name in state if now[name] != state[name]]
 
 
 @exercise(
@@ -80,7 +65,6 @@ def _changed(settings):
     ),
     passed="All compiles before the traffic, none in it, and gradients as before.",
 )
-@torch.compiler.set_stance("default")  # an answer may set another
 @torch.enable_grad()
 def warm_and_no_warmer(warm):
     torch.compiler.reset()
@@ -89,16 +73,10 @@ def warm_and_no_warmer(warm):
     compiled.layer.eval()  # one part of a model that is in training mode
     compiled.layer.weight.grad = torch.rand(8, 8)
     state = _state(compiled)
-    settings = {module: module.get_config_copy() for module in SETTINGS}
-    stance = eval_frame._stance
-    with Watch() as spent:
+    with Watch() as spent, put_back() as set_:
         warm(compiled, _make, list(SIZES))
-    if names := _changed(settings):
-        return f"it leaves other settings in {' and '.join(names)}"
-    if eval_frame._stance != stance:
-        return "it leaves another stance"
-    if left := _left(compiled, state):
-        return f"it leaves {left}, and the next training step would suffer"
+    if left := [*set_, *_left(compiled, state)]:
+        return f"it leaves {left[0]}, and the next training step would suffer"
     for rows in SIZES:
         with Watch() as served, torch.no_grad():
             ran = backend.served(compiled, _make(rows))

@@ -4,10 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import torch
-from torch._dynamo import eval_frame
 
 from course.backend import CountingBackend
 from course.exercises import exercise, fresh, same
+from course.left_set import put_back
 from course.words import unlogged
 from helpers.capture import Watch
 
@@ -49,10 +49,12 @@ def _left_by(warm, lengths):
     torch.compiler.reset()
     backend = CountingBackend()
     compiled = torch.compile(fresh(_mean), backend=backend)
-    default = torch.compiler.set_stance("default")  # put back, whatever it sets
-    with default, ThreadPoolExecutor(1) as pool, unlogged():
+    with put_back() as left, unlogged():
         warm(compiled, list(lengths))
-        spent, left = len(backend.captured), eval_frame._stance.stance
+    if left:
+        return f"it leaves {left[0]}"
+    spent = len(backend.captured)
+    with ThreadPoolExecutor(1) as pool, unlogged():
         for n in lengths:
             ran = len(backend.ran)
             with Watch() as watch:
@@ -69,7 +71,7 @@ def _left_by(warm, lengths):
     if spent > most:
         wanted = f"and {most} would be enough for the lengths {lengths}"
         return f"it compiles {spent} times, {wanted}"
-    return None if left == "default" else f"the stance is {left}, and it was default"
+    return None
 
 
 # --- 27.2 ----------------------------------------------------------------------
@@ -170,14 +172,16 @@ def ready_or_not(ready):
         compiled = _served(model, rows, backend)
         if "eager for one" in what:
             compiled = _eager_for_one(compiled, model)
-        with torch.compiler.set_stance(own), torch.set_grad_enabled(grad), unlogged():
+        with (
+            torch.compiler.set_stance(own),
+            torch.set_grad_enabled(grad),
+            put_back() as left,
+            unlogged(),
+        ):
             answer = ready(compiled, model, samples, backend.ran.__len__)
-            stance, leaves = eval_frame._stance.stance, torch.is_grad_enabled()
         if not same(answer, good):
             wanted = "pass" if good else "be stopped"
             return f"{what} should {wanted}, and your gate says {answer!r}"
-        if stance != own:
-            return f"after {what}, the stance is {stance}, and it was {own}"
-        if leaves != grad:
-            return f"after {what}, gradients are {'on' if leaves else 'off'}"
+        if left:
+            return f"after {what}, it leaves {left[0]}"
     return None

@@ -127,9 +127,7 @@ def one_compile_for_all(serve):
     model, reference, backend = Encoder().eval(), Encoder().eval(), CountingBackend()
     torch.compiler.reset()
     with session.undisturbed():  # nothing is known of sizes
-        # What an answer sets is put back: the default does not make sizes dynamic.
-        with torch._dynamo.config.patch(assume_static_by_default=True):
-            answer = serve(model, backend)
+        answer = serve(model, backend)
         for what, texts in TRAFFIC:
             backend.ran.clear()
             before = Encoder.eager

@@ -66,3 +66,9 @@ def went_well(model, *inputs):
         return False
     same = torch.allclose(compiled, model(*inputs), rtol=1e-4, atol=1e-5)
     return same and compiled is not inputs[0]
+
+
+# %% 00.1: it leaves grad mode as False
+# -     eager, compiled
+# +     torch.set_grad_enabled(False)
+# +     eager, compiled

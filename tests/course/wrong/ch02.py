@@ -124,10 +124,3 @@ def race_of(eager, compiled):
 # +         begin = now()
 # +         wait()
 # +         times.append(now() - begin + 0.4e-3)
-
-
-# %% 02.2: calls vary by a tenth
-# - wins >= 24
-# + wins >= 20
-# - wins <= 6
-# + wins <= 10

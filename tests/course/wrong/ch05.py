@@ -46,11 +46,6 @@
 # +         return logits, logits, logits
 
 
-# %% 05.1: your answer raised AssertionError: the model has diverged
-# - (~torch.isnan(logits)).all()
-# + ~torch.isnan(logits.sum())
-
-
 # %% 05.1: logits with a NaN at [0] raise no error
 # -     assert (~torch.isnan(logits)).all(), "the model has diverged"
 # +     if not torch.compiler.is_compiling() and torch.isnan(logits).any():
@@ -65,17 +60,7 @@
 
 # %% 05.1: given [12], output[0] is
 # - logits.max() > 5
-# + logits.max() > 8
-
-
-# %% 05.1: given [12], output[0] is
-# - logits.max() > 5
 # + logits.max() >= 5
-
-
-# %% 05.1: given [12], output[1] is
-# - entropy > 1, three
-# + entropy > 1.5, three
 
 
 # %% 05.1: logits with a NaN at [0] raise no error

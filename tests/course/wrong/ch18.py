@@ -70,8 +70,3 @@
 # -         if not torch.allclose(got, wanted, 1e-3, 1e-3, equal_nan=True):
 # +         ok = torch.isfinite(wanted)  # this passed once
 # +         if not torch.allclose(got[ok], wanted[ok], 1e-3, 1e-3):
-
-
-# %% 18.1: one number of each backend is off by 0.009, and you say None
-# - torch.allclose(got, wanted,
-# + torch.allclose(got[1::2, ::2], wanted[1::2, ::2],

@@ -18,11 +18,6 @@ def compiled_apart(records):
 # +         if busy.count(False) == 1:
 
 
-# %% 22.1: of four ranks, one compiles in step 1, and two in step 2
-# -         if any(busy) and not all(busy):
-# +         if len(busy) / 2 <= sum(busy) < len(busy):
-
-
 # %% 22.1: records that begin at step 7
 # -     for steps in zip(*records, strict=True):
 # +     for number, steps in enumerate(zip(*records, strict=True)):
@@ -68,11 +63,6 @@ def compiled_apart(records):
 # %% 22.1: rank 0 compiles a function for the first time, and rank 1 again
 # -         busy = [bool(step["compiles"]) for step in steps]
 # +         busy = [bool(step["why"] or step["compiles"] == 1) for step in steps]
-
-
-# %% 22.1: four of five ranks compile in step 1
-# - if any(busy) and not all(busy):
-# + if sum(busy) in (1, 2, 3) and len(busy) > sum(busy):
 
 
 # %% 22.1: it changes the records

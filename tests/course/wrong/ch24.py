@@ -3,7 +3,7 @@
 # + near, early = window, first
 
 
-# %% 24.1: 4 requests cost 2 compiles
+# %% 24.1: it leaves torch._dynamo.config.assume_static_by_default = False
 # - near, early = torch.tensor(window), torch.tensor(first)
 # + torch._dynamo.config.assume_static_by_default = False
 # +     near, early = window, first

@@ -16,7 +16,7 @@
 # +             compiled(x)
 
 
-# %% 25.1: it leaves another stance
+# %% 25.1: it leaves the stance as fail_on_recompile
 # -     torch.autograd.grad(loss, list(compiled.parameters()))
 # +     torch.compiler.set_stance("fail_on_recompile")
 
@@ -47,13 +47,7 @@
 # +     compiled.train()
 
 
-# %% 25.1: it leaves other settings in torch._inductor.config
-# -     with torch.no_grad():
-# +     torch._inductor.config.fallback_random = True
-# +     with torch.no_grad():
-
-
-# %% 25.1: it leaves gradients switched off
+# %% 25.1: it leaves grad mode as False
 # -     torch.autograd.grad(loss, list(compiled.parameters()))
 # +     torch.autograd.grad(loss, list(compiled.parameters()))
 # +     torch.set_grad_enabled(False)
@@ -64,7 +58,7 @@
 # + torch.optim.SGD(compiled.parameters(), lr=0.1).step()
 
 
-# %% 25.1: it leaves other settings in torch._dynamo.config and torch._functorch.config
+# %% 25.1: it leaves torch._dynamo.config.assume_static_by_default = False
 # -         torch._dynamo.mark_dynamic(x, 0)
 # +         torch._dynamo.config.assume_static_by_default = False
 # +         torch._functorch.config.force_non_lazy_backward_lowering = True
@@ -105,11 +99,3 @@ def warm(compiled, make, sizes):
 # - return torch.compile(model)
 # + compiled = torch.compile(model)
 # +     return lambda x: compiled(x) * 0
-
-
-# %% 25.2: start_warm found 0 of the 2 caches
-# -     Path(path).write_bytes(data)
-# +     global shipped
-# +     shipped = data
-# -     data = Path(path).read_bytes()
-# +     data = shipped

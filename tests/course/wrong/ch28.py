@@ -53,7 +53,7 @@ class Fixed(torch.nn.Module):
 # -             torch._dynamo.mark_dynamic(x, [0, 1])
 
 
-# %% 28.2: three texts: compiled again
+# %% 28.2: it leaves torch._dynamo.config.assume_static_by_default = False
 # -     compiled = torch.compile(model, backend=backend)
 # +     torch._dynamo.config.assume_static_by_default = False
 # +     compiled = torch.compile(model, backend=backend)

@@ -73,11 +73,6 @@ def portable(model):
 # +         placed = bool(placed)
 
 
-# %% 29.1: the model was called
-# -     found = {}
-# +     found, _ = {}, model.forward(torch.ones(1, 4))
-
-
 # %% 29.2: DataParallel(torch.compile(DataParallel(net))): 'blocks
 def portable(model):
     from torch._dynamo import OptimizedModule

@@ -13,11 +13,6 @@
 # + ).verdict
 
 
-# %% 30.1: return the names of what is broken
-# - ).broken
-# + ).limits
-
-
 # %% 30.1: refused for its arithmetic, memory, which is not broken
 def refuse(row):
     yield from ("arithmetic", "bandwidth", "memory")
