@@ -127,7 +127,7 @@ def bytes_without_writes(scheduler: Any) -> None:
     """Inductor counts what a kernel reads, and not what it writes."""
     node = scheduler.BaseSchedulerNode
 
-    @around(node, "get_read_write_buffers_sizes_impl")
+    @around(node, "get_read_write_buffer_accesses")
     def reads(original, self, include_reads, include_writes):
         return original(self, include_reads=include_reads, include_writes=False)
 
