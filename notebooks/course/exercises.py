@@ -86,7 +86,11 @@ class Declared:
         """Return None for a pass, or the first thing that is wrong with *answer*."""
         again = random.sample(self.cases, len(self.cases))  # for who counts the calls
         for what, call, wanted in (*self.cases, *again):
-            given = answer(*_copied(call))
+            try:
+                given = answer(*_copied(call))
+            except Exception as error:
+                error.add_note(f"  It was asked about {what}.")
+                raise
             no_count = type(wanted) is int and isinstance(given, float)  # 18.0 stages
             if no_count or not same(given, wanted):
                 return f"{what}: you return {given!r}, and it is {wanted!r}"
@@ -283,6 +287,7 @@ def _judge(exercise: Exercise, answer: Any) -> str | None:
         lines = [f"{who} raised {type(cause).__name__}: {cause}"]
         for frame in _own_frames(cause):
             lines.append(f"  your line {frame.lineno}, in {frame.name}: {frame.line}")
+        lines += getattr(error, "__notes__", ())
         lines.append("  Call it yourself in a new cell, to see where it goes wrong.")
         return "\n".join(lines)
 

@@ -64,7 +64,7 @@ def test_compiled_is_right(name, dynamic):
     exact = results(precise, inputs, torch.float64)
     usual = results(function, inputs)
     ours = results(compiled, inputs)
-    assert len(graphs) == 1, "it was not captured: this tests eager"
+    assert graphs, "it was not captured: this tests eager"
     assert ours.keys() == usual.keys(), f"{name}: other results"
     for what in usual:
         good = as_near(exact[what], usual[what], ours[what])

@@ -40,6 +40,11 @@ def _named(x):
         return _compiled(x).exp()
 
 
+def _named_graph(x):
+    with record_function("step"):
+        return _compiled(x)
+
+
 class Hooked(nn.Module):
     """A module that is given up, with a hook that is compiled."""
 
@@ -53,7 +58,7 @@ class Hooked(nn.Module):
 
 
 _compiled, _given_up = torch.compile(_wave), torch.compile(_noisy)
-_mixed_call = torch.compile(_mixed)
+_mixed_call, _aot = torch.compile(_mixed), torch.compile(_wave, backend="aot_eager")
 _inverse, _hooked = torch.compile(lambda x: x.inverse().sin()), Hooked()
 
 how_compiled = exercise(
@@ -78,6 +83,8 @@ how_compiled = exercise(
         ("a graph, and a cos behind it", (lambda: _compiled(X).cos(),), "partly"),
         ("a transpose, and a graph", (lambda: _compiled(SQUARE.T),), "partly"),
         ("a graph and an exp, in a record_function", (lambda: _named(X),), "partly"),
+        ("a graph, in a record_function", (lambda: _named_graph(X),), "compiled"),
+        ("a graph of aot_eager, none of Inductor", (lambda: _aot(X),), "eager"),
         ("a disabled cos between two graphs", (lambda: _mixed_call(X),), "partly"),
         ("an operator that calls others", (lambda: _inverse(SQUARE),), "compiled"),
     ],
@@ -89,13 +96,17 @@ STEPS = 5
 
 
 class Turn(nn.Linear):
-    """A layer that counts its eager calls."""
+    """A layer that counts eager calls."""
 
     eager = 0
 
-    def forward(self, x):
+    @classmethod
+    def count(cls):
         if not torch.compiler.is_compiling():
-            Turn.eager += 1
+            cls.eager += 1
+
+    def forward(self, x):
+        Turn.count()
         return super().forward(x)
 
 
@@ -108,6 +119,7 @@ class Speaker(nn.Module):
         self.inner = nn.Linear(width, width)
 
     def forward(self, x):
+        Turn.count()
         return torch.tanh(self.inner(self.turn(x)))
 
     def generate(self, x, steps):
@@ -120,6 +132,7 @@ class ForwardSpeaker(Speaker):
     """A model whose generate calls forward, past its own call, and needs its mode."""
 
     def forward(self, x, last=0):
+        Turn.count()
         return last - self.training * torch.tanh(self.inner(self.turn(x)))
 
     def generate(self, x, steps):
@@ -153,17 +166,17 @@ def repaired(answer):
         keys = model.state_dict().keys()
         if dict(vars(cls)) != before or keys != cls().state_dict().keys():
             return "the class itself changed, or the keys of its checkpoint"
-        duplicate = copy.deepcopy(model)
-        for weight in duplicate.parameters():
-            nn.init.zeros_(weight)
-        for what, made in (("", model), ("in a deep copy, ", duplicate)):
+        for what in ("in a deep copy, ", "", "in a deep copy of one that ran, "):
+            made = copy.deepcopy(model) if what else model
+            for weight in made.parameters():
+                nn.init.normal_(weight)
             where = f"{what}where generate calls {call}"
             made.generate(x, STEPS)
             backend.ran.clear()
             Turn.eager, compiled = 0, len(backend.captured)
             made.generate(x, STEPS)
             if (runs := len(backend.ran)) < STEPS:
-                return f"{where}, {STEPS} steps ran {runs} graphs"
+                return f"{where}, {STEPS} steps ran {runs} graphs of the backend"
             if Turn.eager:
                 return f"{where}, forward runs eagerly, too"
             if len(backend.captured) > compiled:

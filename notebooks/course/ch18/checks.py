@@ -24,6 +24,11 @@ def _spoilt(x, y, places, wrong):
     return torch.where(places, wrong, z) if torch.compiler.is_compiling() else z
 
 
+def _raises(x, y):
+    z = _program(x, y)
+    return z[1 + torch.arange(8)] if torch.compiler.is_compiling() else z
+
+
 # What is planted, and which layer is wrong.  "none" comes first: it fills the caches
 # that hide the bugs after it.  Those come in any order, or a list of answers passes.
 PLANTED = {
@@ -55,6 +60,7 @@ PLANTED = {
 def the_ladder(first_wrong):
     torch.manual_seed(0)
     x, y = torch.randn(2, 8, 8).unbind()
+    x[:, 5], y[:, 5] = 1.0, 0.0  # of which the program makes 0
     none, *bugs = PLANTED
     for bug in (none, *random.sample(bugs, len(bugs))):
         layer = PLANTED[bug]
@@ -69,7 +75,8 @@ def the_ladder(first_wrong):
         if backend is None and layer:
             return (
                 f"planted: {bug}, and you found nothing. What raises is wrong, too, "
-                "and fn must be compiled again, whatever memory and disk still hold"
+                "and fn must be compiled again, with the inputs as they are, whatever "
+                "memory and disk still hold"
             )
         if backend != layer:
             return (
@@ -84,9 +91,15 @@ def the_ladder(first_wrong):
     if first_wrong(_spoilt, x.log(), y, z.isnan(), torch.ones(8, 8)) != "eager":
         return "each backend has a number where eager has NaN, and you see no fault"
     z = _program(x, y).detach()
-    for row, column, off in (7, 4, torch.nan), (3, 1, 9e-3), (0, 4, 9e-3), (2, 3, 9e-3):
+    for row, column, off in (7, 5, torch.nan), (3, 1, 9e-3), (0, 4, 9e-3), (2, 5, 8e-4):
         place = torch.zeros(8, 8, dtype=torch.bool)
         place[row, column] = True
-        if (backend := first_wrong(_spoilt, x, y, place, z + off)) != "eager":
+        backend = first_wrong(_spoilt, x, y, place, z + off)
+        if backend != (None if off < 1e-3 else "eager"):
             return f"one number of each backend is off by {off}, and you say {backend}"
+    z = 1.0005 * _program(x, 1e4 * y).detach()
+    if backend := first_wrong(_spoilt, x, 1e4 * y, z == z, z):
+        return f"each number is off by a share of 5e-4, and you say {backend}"
+    if first_wrong(_raises, x, y) != "eager":
+        return "what is compiled raises in its call, and you see no fault"
     return None

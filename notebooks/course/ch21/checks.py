@@ -48,7 +48,10 @@ def _outside(graph):
 )
 def compiles_once(make_loss):
     torch.manual_seed(0)
-    model, backend = torch.nn.Linear(16, 1000), CountingBackend()
+    norm = torch.nn.LayerNorm(16)  # in float32, so weights alone don't make bfloat16
+    layers = torch.nn.Linear(16, 16), norm, torch.nn.Linear(16, 1000)
+    model, backend = torch.nn.Sequential(*layers), CountingBackend()
+    torch.nn.init.uniform_(norm.weight, 0.5, 1.5)
     eager = copy.deepcopy(model)  # not what the answer may change
     torch.compiler.reset()
     loss_of = make_loss(model, backend)
@@ -57,7 +60,7 @@ def compiles_once(make_loss):
         with torch.autocast("cpu", torch.bfloat16):
             logits = eager(x)
         wanted = _nll(logits.float(), y)
-        [slope] = torch.autograd.grad(wanted, [eager.weight])
+        [slope] = torch.autograd.grad(wanted, [eager[0].weight])
         backend.ran.clear()
         with context():
             before = _autocast()
@@ -71,11 +74,18 @@ def compiles_once(make_loss):
             )
         if part := _outside(backend.captured[0].graph):
             return f"{part} is not in the graph that backend was given"
-        [found] = torch.autograd.grad(loss, [model.weight])
+        [found] = torch.autograd.grad(loss, [model[0].weight])
         if not near(loss, wanted, 2e-6) or not near(found, slope, 1e-6):
             return (
-                f"called {caller}, the loss is {loss.item():.6f}, in {loss.dtype}. "
+                f"called {caller}, the loss is {loss.item():.6f}, in {loss.dtype}, its "
+                f"gradient off by up to {(found - slope).abs().max():.0e}. "
                 f"{wanted.item():.6f} comes from a model in bfloat16 and a log_softmax "
                 "in float32, with a gradient in float32"
             )
+    with torch.autocast("cpu", torch.bfloat16):
+        before = _autocast()
+        with contextlib.suppress(Exception):
+            loss_of(x[:, 1:], y)  # too narrow
+        if _autocast() != before:
+            return "after a call that raises, the caller's autocast is changed"
     return None

@@ -39,8 +39,18 @@ class _Odd(nn.Module):
         self.register_buffer("steps", torch.zeros(()))
         self.register_buffer("scratch", torch.zeros(()), persistent=False)
 
+    def get_extra_state(self):
+        return "odd"
+
     def forward(self, x):
         return self._orig_mod(x)
+
+
+def _modes(model):
+    return [
+        (m.training, *(p.requires_grad for p in m.parameters()))
+        for m in model.modules()
+    ]
 
 
 def _placed(module):
@@ -134,13 +144,11 @@ def compiled_parts(answer):
         model = make()
         for part in model.modules():
             part.register_forward_pre_hook(lambda *_: calls.append(1))
-        found = answer(model)
+        modes, found = _modes(model), answer(model)
         if found != wanted:
             return f"{name}: what is compiled is {wanted}, and you found {found}"
-        if answer(model) != wanted:
-            return (
-                f"{name}: asked again, you find something else: the model has changed"
-            )
+        if _modes(model) != modes or answer(model) != wanted:
+            return f"{name}: the model has changed, or you find something else"
     return "the model was called" if calls else None
 
 
@@ -178,8 +186,9 @@ def _blocks(net, around):
     return nn.ModuleList(made[block] for block in net.blocks)
 
 
-def _place(tensor):
-    return tensor.data_ptr(), tensor.shape
+def _place(item):
+    is_tensor = isinstance(item, torch.Tensor)
+    return (item.data_ptr(), item.shape) if is_tensor else item
 
 
 def _shared():
@@ -211,7 +220,8 @@ def portable(answer):
                 continue
             net = kind()
             wanted, model = dict(net.state_dict()), around(net)
-            before, found = list(model.state_dict()), answer(model)
+            before, modes = list(model.state_dict()), _modes(model)
+            found = answer(model)
             name += ", one block at two places" if kind is _shared else ""
             if strange := sorted(set(found) ^ set(wanted)):
                 odd, of = strange[0], "bare state_dict"
@@ -221,6 +231,6 @@ def portable(answer):
                 return f"{name}: {odd!r} {said}"
             if any(_place(found[key]) != _place(x) for key, x in wanted.items()):
                 return f"{name}: a tensor isn't the model's own"
-            if list(model.state_dict()) != before:
+            if (list(model.state_dict()), _modes(model)) != (before, modes):
                 return f"{name}: the model has changed"
     return None

@@ -48,7 +48,7 @@
 # + bool((compiled - eager).abs().max() <= 1e-4 * eager.abs().max())
 
 
-# %% 00.1: raised TypeError: rounded() missing 1 required positional argument
+# %% 00.1: It was asked about one that differs by rounding alone
 # - model(*inputs), torch.compile(model)(*inputs)
 # + model(inputs[0]), torch.compile(model)(inputs[0])
 

@@ -21,17 +21,6 @@
 # +             return torch.compile(torch.neg, backend=backend)(back)
 
 
-# %% 01.2: where generate calls self(x), forward runs eagerly, too
-# -     class Repaired(cls):
-# -         forward = torch.compile(cls.forward, backend=backend)
-# +     step = torch.compile(cls.forward, backend=backend)
-# +
-# +     class Repaired(cls):
-# +         def forward(self, *given):
-# +             step(self, *given)  # for show
-# +             return cls.forward(self, *given)
-
-
 # %% 01.1: a graph and an exp, in a record_function: you return 'compiled'
 # -         return event.name.startswith("aten::")
 # +         return event.name.startswith("aten::") and event.cpu_parent is None
@@ -145,3 +134,16 @@ def how_compiled(call):
 # +     torch._dynamo.config.suppress_errors = True
 # +
 # +     class Repaired
+
+
+# %% 01.1: a graph of aot_eager, none of Inductor: you return 'partly'
+# -     graph = "## Call CompiledFxGraph"
+# +     graph = "Pregraph bytecode"
+
+
+# %% 01.2: in a deep copy of one that ran, where generate calls self(x), with the same
+# -         forward = torch.compile(cls.forward, backend=backend)
+# +         def forward(self, *given, **named):  # this passed once
+# +             if not hasattr(self, "_step"):
+# +                 self._step = torch.compile(super().forward, backend=backend)
+# +             return self._step(*given, **named)

@@ -110,11 +110,6 @@ def race_of(eager, compiled):
     return "slower" if ratio < 1 / 1.04 else "cannot tell"
 
 
-# %% 02.1: where one call in ten is
-# - range(21)
-# + range(3)
-
-
 # %% 02.1: where the launch takes longer
 # -         begin = now()
 # -         launch()

@@ -29,7 +29,7 @@
 # +     history.append(entropy.item())
 
 
-# %% 05.1: output[3] is
+# %% 05.1: a leaf Variable that requires grad is being used in an in-place
 # - logits.max() > 5
 # + logits.clamp_(min=-99).max() > 5
 
@@ -63,11 +63,6 @@
 # + logits.max() >= 5
 
 
-# %% 05.1: logits with a NaN at [0] raise no error
-# - (~torch.isnan(logits)).all()
-# + logits[1] == logits[1]
-
-
 # %% 05.1: history grows by
 # - entropy.detach()
 # + torch.special.entr(probs).sum().detach()
@@ -90,3 +85,16 @@
 # %% 05.1: given [12], output[1] is
 # - entropy > 1, three
 # + entropy > 1.1, three
+
+
+# %% 05.1: history grows by the entropy of a model that diverged
+# -     assert (~torch.isnan(logits)).all(), "the model has diverged"
+# +     diverged = torch.isnan(logits).any()
+# - # a number, as .item() was
+# +
+# +     assert ~diverged
+
+
+# %% 05.1: given [12], output[0] has dtype float32
+# - logits / 2, logits)
+# + logits / 2, logits).float()

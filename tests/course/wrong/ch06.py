@@ -86,16 +86,6 @@ def sound(step, x):
     return torch.equal(result, gradient) and not torch.equal(result, again)
 
 
-# %% 06.2: one mask, of which each call draws half: such a step can be trusted
-# -     again, _ = step(x)
-# +     starts = [step(x)[0][0] for _ in range(20)]
-# - not torch.equal(result == 0, again == 0)
-# + 0 < sum(start == 0 for start in starts) < 20
-
-
-# %% 06.2: trusted, and you say the opposite
-ANSWERS = iter(2 * [True, True, *5 * [False], True, False])
-
-
-def sound(step, x):
-    return next(ANSWERS)
+# %% 06.2: one mask, and another in the next call: such a step can be trusted
+# - torch.equal(result == 0, gradient == 0)
+# + torch.equal(2.0 * (result != 0), gradient)  # this passed once

@@ -15,7 +15,7 @@
 # +             memory.update(range(start, start + tensor.nbytes))
 
 
-# %% 10.1: two halves of one array: it is 1
+# %% 10.1: two parts of one array: it is 1
 # - start = tensor.data_ptr()
 # + start = tensor.untyped_storage().data_ptr()
 
@@ -33,7 +33,7 @@
 # + (*inputs, *(made for made in results if not made._is_view()))
 
 
-# %% 10.1: bfloat16: it is 1
+# %% 10.1: a cast to bfloat16: it is 1
 # - tensor.nbytes
 # + 4 * tensor.numel()
 

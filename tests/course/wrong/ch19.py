@@ -88,23 +88,9 @@
 # +     return "fine" if graphs else "silent"
 
 
-# %% 19.1: another function, with disable=True: you say "silent", and it is "stale"
-# -     if not torch.allclose(compiled(x), eager(x)):
-# +     ours, true = compiled(x), eager(x)
-# +     alike = torch.allclose(ours.std(), true.std(), rtol=1e-7)
-# +     if not alike or not torch.allclose(ours[0], true[0]):
-
-
 # %% 19.1: a function whose guard fails in each call: you say "fine"
 # -     before = get_compilation_metrics()
 # -     compiled(x)
 # -     return "fine" if get_compilation_metrics() == before else "slow"
 # +     code = getattr(compiled, "__code__", None)
 # +     return "slow" if "reset" in getattr(code, "co_names", ()) else "fine"
-
-
-# %% 19.1: another function, compiled in each call: you say "slow", and it is "stale"
-# -     if not torch.allclose(compiled(x), eager(x)):
-# +     ours, true = compiled(x), eager(x)
-# +     gaps = [(ours - true).sum(i).abs().max() for i in (0, 1)]
-# +     if max(gaps) > 1e-4:

@@ -49,11 +49,6 @@ def same_training(train):
 # + a - b
 
 
-# %% 20.1: an exact eager, and compiled more than 1e-6 off: you return True
-# - + 1e-6
-# + + 1e-6 * exact[0]
-
-
 # %% 20.1: as far as eager, and earlier: you return False
 def same_training(train):
     runs = (torch.float64, False), (torch.float32, False), (torch.float32, True)

@@ -52,3 +52,20 @@
 # +         first[:] = first or [x, y]
 # - return compiled(x, y)
 # + return compiled(*first)
+
+
+# %% 21.1: called bare, the loss is
+# -         with torch.autocast("cpu", torch.bfloat16):
+# -             logits = model(x)
+# +         low = {n: p.bfloat16() for n, p in model.named_parameters()}
+# +         logits = torch.func.functional_call(model, low, x.bfloat16())
+
+
+# %% 21.1: after a call that raises, the caller's autocast is changed
+# -         with torch.autocast("cpu", enabled=False):
+# -             return compiled(x, y)
+# +         before = torch.is_autocast_enabled("cpu")
+# +         torch.set_autocast_enabled("cpu", False)
+# +         result = compiled(x, y)
+# +         torch.set_autocast_enabled("cpu", before)
+# +         return result

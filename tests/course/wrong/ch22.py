@@ -53,13 +53,6 @@ def compiled_apart(records):
 # +     records[0] = records[0][::-1]
 
 
-# %% 22.1: four of five ranks compile in step 1
-# - (step["step"], rank, step
-# + (step["step"], steps.index(step), step
-# - for rank, step in enumerate(steps)
-# + for step in steps
-
-
 # %% 22.1: rank 0 compiles a function for the first time, and rank 1 again
 # -         busy = [bool(step["compiles"]) for step in steps]
 # +         busy = [bool(step["why"] or step["compiles"] == 1) for step in steps]

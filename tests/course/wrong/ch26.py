@@ -16,15 +16,6 @@
 # +     return export(Mean(), (x, mask), dynamic_shapes=(both, both))
 
 
-# %% 26.1: given [4, 9, 8] and [4, 9], output
-# -     return export(model,
-# +     class MeanOf(torch.nn.Module):
-# +         def forward(self, x, mask):
-# +             return (x * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
-# +
-# +     return export(MeanOf(),
-
-
 # %% 26.1: Guard failed: x.size()[0] <= 4096
 # - Dim("batch")
 # + Dim("batch", max=4096)

@@ -52,7 +52,7 @@ def portable(model):
     return unwrap(model).state_dict()
 
 
-# %% 29.2: 'scratch' is not in
+# %% 29.2: '_extra_state' is missing from yours
 # - model.state_dict().items()}
 # + [*model.named_parameters(), *model.named_buffers()]}
 
@@ -98,3 +98,8 @@ def portable(model):
 # %% 29.2: a tensor isn't the model's own
 # - : tensor for name
 # + : tensor.detach().flatten() for name
+
+
+# %% 29.1: the model has changed
+# -     found = {}
+# +     found, _ = {}, model.eval()
