@@ -11,7 +11,7 @@ class Free(torch.Tensor):
         return torch.Tensor._make_wrapper_subclass(cls, raw.shape, **like)
 
     def __init__(self, raw, scale):
-        self.raw, self.scale = raw, torch.as_tensor(scale)
+        self.raw, self.scale = raw, torch.as_tensor(scale, dtype=torch.float64)
 
     def __repr__(self):
         return f"Free({self.raw}, {self.scale})"

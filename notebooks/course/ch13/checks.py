@@ -7,14 +7,14 @@ import torch
 from course.ch13.driver import Recorder
 from course.exercises import exercise
 
-X = torch.arange(4.0)
+X = torch.tensor([0.25, 1.0, -2.5, 4097.0])  # no number of 16 bits, no integer
 WANTED = ["warm-up", "record, copies [4]"] + ["replay, copies [4]"] * 4
 
 
 class _Watched(Recorder):
-    """A recorder that knows to which inputs its newest call added X, and may spoil."""
+    """A recorder that knows to which inputs its newest call added x, and may spoil."""
 
-    sums = ()
+    x, sums = X, ()
     spoils = False
 
     def _wrap(self, graph, inputs, **how):
@@ -25,7 +25,8 @@ class _Watched(Recorder):
             before = [x.clone() for x in given]
             results = run(values)
             pairs = zip(given, before, strict=True)
-            self.sums = [x for x, old in pairs if torch.equal(x - old, X)]
+            moved = [(x, (x - old).view(-1)) for x, old in pairs]
+            self.sums = [x for x, by in moved if torch.equal(by, self.x)]
             if self.spoils:
                 for left in (*self.sums, *results):
                     left.fill_(-1)
@@ -54,19 +55,22 @@ def running_total(answer):
     recorder = _Watched()
     compile_ = partial(torch.compile, backend=recorder)
     total = answer(compile_)
-    inputs = [X.clone() for _ in WANTED]
-    results = [total(each) for each in inputs]
+    results = []
+    for n in range(1, 7):
+        recorder.x = n * X
+        results.append(total(given := n * X))
+        if not torch.equal(given, n * X):
+            return "the caller's x is another one after the call"
+    recorder.x = X
     if recorder.did != WANTED or not recorder.sums:
         did = "; ".join(recorder.did) or "nothing that compile_ has compiled"
         return (
             f"six calls ran: {did}. Asked for: {'; '.join(WANTED)}, with the sum in a "
             "tensor to which the compiled function adds x"
         )
-    if not all(torch.equal(each, X) for each in inputs):
-        return "the caller's x is another one after the call"
     for n, result in enumerate(results):
         try:
-            right = torch.equal(result + 0, (n + 1) * X)
+            right = torch.equal(result + 0, (n + 1) * (n + 2) / 2 * X)
         except RuntimeError:
             right = False
         if not right:

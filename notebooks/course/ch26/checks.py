@@ -99,16 +99,24 @@ def portable(answer):
     torch.manual_seed(26)
     stream = [scale * torch.randn(5, 4) for scale in (0.1, 6, 2, 900, 1)]
     stream[1] = -stream[1].abs()  # loud, and below 0
+    stream.insert(2, stream[1])  # as loud as the level
     level = torch.ones(())
+    assert isinstance(answer, type), "hand on the class, not a module that it made"
+    model = answer()
     try:
         with silence(), quiet_stderr():
-            program = export(answer(), (stream[0], level))
+            program = export(model, (stream[0], level))
             run = _onnx(program)
     except GuardOnDataDependentSymNode as error:
         return f"it can't be exported. {str(error).splitlines()[0]}"
     written = program.run_decompositions().graph_signature
     if written.buffers_to_mutate or written.user_inputs_to_mutate:
         return "it writes into an input or a buffer"
+    before = str(vars(model))
+    if len(model(stream[0], level)) != 2:
+        return "two results were asked for: the answer, and the new level"
+    if str(vars(model)) != before:
+        return "it keeps something in self"
     for turn, (x, (right, right_level)) in enumerate(
         zip(stream, _reference(stream), strict=True), 1
     ):

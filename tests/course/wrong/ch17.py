@@ -1,5 +1,5 @@
-# %% 17.1: sin(x): 4 scales cost 4 graphs, and one is enough
-# -         self.raw, self.scale = raw, torch.as_tensor(scale)
+# %% 17.1: sin(x) of torch.bfloat16: 4 scales cost 4 graphs, and one is enough
+# -         self.raw, self.scale = raw, torch.as_tensor(scale, dtype=torch.float64)
 # +         self.raw, self.scale = raw, scale
 # -         return ["raw", "scale"], None
 # +         return ["raw"], {"scale": self.scale}
@@ -24,22 +24,27 @@ class Free(torch.Tensor):
 # +         dense = [a.raw * a.scale if isinstance(a, cls) else a for a in args]
 
 
-# %% 17.1: another dtype by keyword, eager: not the plain result of raw * 1.0
+# %% 17.1: another dtype by keyword of torch.bfloat16, eager: not the plain result of raw * 1.0
 # -         return op(*dense, **(kwargs or {}))
 # +         return op(*dense)
 
 
-# %% 17.1: sin(x), eager: not the plain result of raw * 1.0
-# -         self.raw, self.scale = raw, torch.as_tensor(scale)
+# %% 17.1: sin(x) of torch.bfloat16, eager: not the plain result of raw * 1.0
+# -         self.raw, self.scale = raw, torch.as_tensor(scale, dtype=torch.float64)
 # +         self.raw, Free.scale = raw, torch.as_tensor(scale)
 
 
-# %% 17.1: sin(x), eager: not the plain result of raw * 1.0
+# %% 17.1: sin(x) of torch.bfloat16, eager: not the plain result of raw * 1.0
 # -         return op(*dense, **(kwargs or {}))
 # +         result = op(*dense, **(kwargs or {}))
 # +         return cls(result, 1.0) if op is torch.ops.aten.sin.default else result
 
 
-# %% 17.1: sin(x), eager: not the plain result of raw * 1.0
-# - raw, torch.as_tensor(scale)
-# + raw, torch.as_tensor(scale).reshape(1)
+# %% 17.1: of torch.float64, eager: not the plain result of raw * -0.1
+# - torch.as_tensor(scale, dtype=torch.float64)
+# + torch.as_tensor(scale)
+
+
+# %% 17.1: x.float() of torch.bfloat16, eager: not the plain result of raw * 1.0
+# - cls, raw.shape, **like)
+# + cls, raw.shape)

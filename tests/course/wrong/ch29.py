@@ -95,11 +95,6 @@ def portable(model):
     return state
 
 
-# %% 29.2: a tensor isn't the model's own
-# - : tensor for name
-# + : tensor.detach().flatten() for name
-
-
 # %% 29.1: the model has changed
 # -     found = {}
 # +     found, _ = {}, model.eval()

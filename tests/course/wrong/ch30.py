@@ -40,8 +40,3 @@ def refuse(row):
 # %% 30.1: not refused, though it breaks its bandwidth, memory
 # - ).broken
 # + ).broken[:1]
-
-
-# %% 30.1: not refused, though it breaks its memory
-# - (6, 7, 4) if row.trains else
-# + (6, 7, 4 if row.dtype == "float32" else 1) if row.trains else
