@@ -88,6 +88,8 @@ def listen(answer):
         torch.manual_seed(0)
         inner = nn.Sequential(nn.ReLU(), nn.Linear(4, 4))
         model = nn.Sequential(nn.Linear(4, 4), inner, nn.Linear(4, 2))
+        if rows == 5:  # the service has a hook of its own
+            inner[1].register_forward_hook(lambda *call: None)
         everywhere = [mock.patch.dict(hooks) for hooks in GLOBAL_HOOKS]
         method = mock.patch.object(nn.Linear, "forward", nn.Linear.forward)
         with everywhere[0], everywhere[1], method:  # as before, whatever is left
@@ -126,5 +128,5 @@ def _parts(model):
     parts, hooks = dict(model.named_modules()), [*map(dict, GLOBAL_HOOKS)]
     for part in parts.values():
         hooks += [dict(part._forward_hooks), dict(part._forward_pre_hooks)]
-        hooks += [vars(part).get("forward"), type(part).forward]
+        hooks += [vars(part).get("forward"), type(part).forward, part.training]
     return parts, hooks

@@ -15,7 +15,7 @@ def _scores(x, gain):
 def _tensors():
     torch.manual_seed(0)
     shapes = (512, 256), (7, 300)
-    tensors = [(torch.randn(r, c), torch.rand(c) - 0.2) for r, c in shapes]
+    tensors = [(9 * torch.randn(r, c), torch.rand(c) - 0.2) for r, c in shapes]
     return [*tensors, (torch.rand(5, 9).double() + 1, -torch.rand(9).double())]
 
 

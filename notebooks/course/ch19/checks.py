@@ -73,12 +73,13 @@ def _slow(function=_wave):
     return _wave, call
 
 
-def _named():
-    name = [""]
-    compiled = _compiled(lambda x: _wave(x) if name[0] else x)
+def _named(every=1):
+    name, calls = [""], []
+    compiled = _compiled(lambda x: _wave(x) if name[0] != "no" else x)
 
     def call(x):
-        name[0] += "a"  # guarded
+        calls.append(x)
+        name[0] = "a" * ((len(calls) + 1) // every)  # guarded
         return compiled(x)
 
     return _wave, call
@@ -108,6 +109,7 @@ TRIALS = (
         "another function, with disable=True",
         lambda: (_wave, _compiled(_swapped, disable=True)),
     ),
+    ("stale", "the other sign", lambda: (_wave, _compiled(lambda x: -_wave(x)))),
     ("silent", "disable=True", lambda: (_wave, _compiled(disable=True))),
     ("silent", "a function past the recompile limit", _past_the_limit),
     (
@@ -122,6 +124,7 @@ TRIALS = (
     ),
     ("slow", "a function that is compiled in each call", _slow),
     ("slow", "a function whose guard fails in each call", _named),
+    ("slow", "a function whose guard fails in each third call", lambda: _named(3)),
 )
 
 
@@ -130,13 +133,13 @@ TRIALS = (
     hints=(
         "Three questions in the order of the docstring, and each has a tool on the "
         "page: compare, profile, look at the records of compiles.",
-        "Call it once first: then a new compile in the next call is one too many. In "
-        'the profile, event.name begins with "## Call CompiledFxGraph". torch keeps 64 '
-        "records, so their number need not grow; a callback doesn't survive the "
-        "check's reset().",
+        "Call it once first: then a new compile in the next calls is one too many; try "
+        "three, for it may come now and then. In the profile, event.name begins with "
+        '"## Call CompiledFxGraph". torch keeps 64 records, so their number need not '
+        "grow; a callback doesn't survive the check's reset().",
         "if not torch.allclose(compiled(x), eager(x)): stale. with profile() as p: "
         'compiled(x); if not any("CompiledFxGraph" in e.name for e in '
-        "p.events()): silent. before = get_compilation_metrics(); compiled(x); if "
+        "p.events()): silent. before = get_compilation_metrics(); three calls; if "
         "get_compilation_metrics() != before: slow. Otherwise fine.",
     ),
     passed="One answer for each complaint, in the right order.",

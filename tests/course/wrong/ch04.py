@@ -99,3 +99,8 @@ def listen(compiled, model, name, x):
 # -         compiled(x)
 # +     try:
 # +         compiled(x), compiled(x)
+
+
+# %% 04.2: a hook is left
+# -         handle.remove()
+# +         layer._forward_hooks.clear()

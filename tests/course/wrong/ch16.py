@@ -67,3 +67,9 @@ looped.register_fake(lambda x, limit: (x.clone(), x.new_zeros((), dtype=torch.in
 
 def in_graph(x, limit):
     return looped(x, limit)
+
+
+# %% 16.1: output[0] has dtype float32
+# -     return while_loop(too_large, halve, (x, start))
+# +     wide = x.double() if x.dtype == torch.float64 else x.float()
+# +     return while_loop(too_large, halve, (wide, start))

@@ -24,7 +24,7 @@ class Free(torch.Tensor):
 # +         dense = [a.raw * a.scale if isinstance(a, cls) else a for a in args]
 
 
-# %% 17.1: another dtype by keyword of torch.bfloat16, eager: not the plain result of raw * 1.0
+# %% 17.1: another dtype by keyword of torch.bfloat16, eager: not the plain
 # -         return op(*dense, **(kwargs or {}))
 # +         return op(*dense)
 

@@ -5,7 +5,8 @@
 
 # %% 19.1: a function that was never called: you say "slow"
 # -     before = get_compilation_metrics()
-# -     compiled(x)
+# -     for _ in range(3):  # a compile may come now and then
+# -         compiled(x)
 # +
 # -     if not torch.allclose
 # +     before = get_compilation_metrics()
@@ -56,18 +57,14 @@
 
 # %% 19.1: takes long, and doesn't compile: you say "slow"
 # -     before = get_compilation_metrics()
-# -     compiled(x)
+# -     for _ in range(3):  # a compile may come now and then
+# -         compiled(x)
 # -     return "fine" if get_compilation_metrics() == before else "slow"
 # +     import time
 # +
 # +     began = time.process_time()
 # +     compiled(x)
 # +     return "fine" if time.process_time() - began < 0.02 else "slow"
-
-
-# %% 19.1: another function, with disable=True: you say "silent", and it is "stale"
-# - torch.allclose(compiled(x), eager(x))
-# + torch.allclose(compiled(x).norm(), eager(x).norm())
 
 
 # %% 19.1: a disabled function, called and compiled in each call: you say "slow"
@@ -77,7 +74,8 @@
 # -         return "silent"
 # -     # torch keeps the last 64 records: their number need not grow.
 # -     before = get_compilation_metrics()
-# -     compiled(x)
+# -     for _ in range(3):  # a compile may come now and then
+# -         compiled(x)
 # -     return "fine" if get_compilation_metrics() == before else "slow"
 # +     before = get_compilation_metrics()
 # +     with profile() as seen:
@@ -90,7 +88,19 @@
 
 # %% 19.1: a function whose guard fails in each call: you say "fine"
 # -     before = get_compilation_metrics()
-# -     compiled(x)
+# -     for _ in range(3):  # a compile may come now and then
+# -         compiled(x)
 # -     return "fine" if get_compilation_metrics() == before else "slow"
 # +     code = getattr(compiled, "__code__", None)
 # +     return "slow" if "reset" in getattr(code, "co_names", ()) else "fine"
+
+
+# %% 19.1: a function whose guard fails in each third call: you say "fine"
+# -     for _ in range(3):  # a compile may come now and then
+# -         compiled(x)
+# +     compiled(x)
+
+
+# %% 19.1: the other sign: you say "fine", and it is "stale"
+# - torch.allclose(compiled(x), eager(x))
+# + torch.allclose(compiled(x).square().sum(1), eager(x).square().sum(1))

@@ -62,13 +62,6 @@ def same_training(train):
 # + max(4 * max(far(eager)), 1e-6)
 
 
-# %% 20.1: an exact eager, and compiled less than 1e-6 off: you return False
-def same_training(train):
-    runs = (torch.float64, False), (torch.float32, False), (torch.float32, True)
-    exact, eager, ours = (torch.tensor(train(*run)) for run in runs)  # in float32
-    return bool((ours - exact).abs().max() <= 4 * (eager - exact).abs().max() + 1e-6)
-
-
 # %% 20.1: 3.5 times as far as the worst of eager's: you return False
 # - max(far(eager))
 # + sorted(far(eager))[-2]
