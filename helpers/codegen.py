@@ -170,7 +170,7 @@ def lowered() -> Iterator[list[Kernel]]:
     launch_library = Scheduler.codegen_extern_call
 
     def codegen_extern_call(self: Any, node: Any) -> None:
-        if name := _library_name(node.node):
+        if name := _library_name(getattr(node, "kernel_node", node).node):
             kernels.append(_kernel(name, "library", [node]))
         launch_library(self, node)
 

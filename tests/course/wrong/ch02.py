@@ -18,17 +18,6 @@ def seconds_per_call(launch, wait, now):
 # + sum(times) / len(times)
 
 
-# %% 02.1: where one call in ten is interrupted
-def seconds_per_call(launch, wait, now):
-    for _ in range(10):  # warm, and then one call
-        launch()
-        wait()
-    begin = now()
-    launch()
-    wait()
-    return now() - begin
-
-
 # %% 02.2: take turns
 def race_of(eager, compiled):
     from statistics import median

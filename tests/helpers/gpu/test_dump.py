@@ -112,3 +112,11 @@ def test_a_dump_is_read_back_from_a_file(tmp_path):
     assert again == dump and again.kernels[0].source == dump.kernels[0].source
     with pytest.raises(InputError, match="dump again"):
         again.check_numerics()
+
+
+def test_what_goes_into_your_kernel_is_no_launch_of_its_own():
+    fn, inputs = KINDS["your own Triton kernel"].make()
+    option = {"epilogue_fusion_user_defined_triton_kernel": True}
+    with torch._inductor.config.patch(option):
+        dump = dump_triton(fn, *inputs)
+    assert [k.kind for k in dump.launches] == ["pointwise", "yours"]
