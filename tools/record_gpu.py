@@ -161,7 +161,7 @@ def cold() -> Iterator[None]:
         yield
 
 
-# --- what CUDA graphs do with results and memory -------------------------------------
+# --- what CUDA graphs do with results -----------------------------------------------
 
 
 def seen(program: Callable[[str], str], device: str = "cuda") -> Observed:
@@ -185,23 +185,7 @@ def _fate(result: torch.Tensor, wanted: float) -> str:
         return "raises"
 
 
-def memory_of_sizes(device: str) -> str:
-    """Say how many MiB are reserved after each of six sizes is recorded."""
-    fast = torch.compile(
-        lambda x: (x @ x.T).sin().sum(0), mode="reduce-overhead", dynamic=True
-    )
-    reserved = []
-    for rows in range(1024, 7 * 1024, 1024):
-        for _ in range(3):
-            fast(torch.ones(rows, 64, device=device))
-        reserved.append(torch.cuda.memory_reserved() >> 20 if device == "cuda" else 0)
-    return f"{', '.join(map(str, reserved))} MiB after each size"
-
-
-GRAPHS: dict[str, Callable[[str], str]] = {
-    "five results that are kept": kept_results,
-    "memory of six sizes": memory_of_sizes,
-}
+GRAPHS = {"five results that are kept": kept_results}
 
 
 # --- the programs -------------------------------------------------------------------
