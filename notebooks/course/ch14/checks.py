@@ -36,7 +36,8 @@ def _call(model):
         "checkpoint. min() of a tensor and a number would branch on its value; "
         "which method of a tensor does the same?",
         "self.register_buffer('step', torch.tensor(0), persistent=False), and "
-        "part = (self.step / 10).clamp(max=1). An integer counts on in bfloat16.",
+        "part = (self.step / 10).clamp(max=1). An integer counts on in bfloat16, "
+        "and without dimensions it leaves the result's dtype alone.",
     ),
     passed="The step is a tensor: its value flows through the one graph there is.",
     made=lambda answer: answer(6),
@@ -60,6 +61,8 @@ def fixed(answer):
         half(X.bfloat16())
     if int(half.step) != 300:
         return f"in bfloat16, a new model's step is {int(half.step)} after 300 calls"
+    if half(X.bfloat16()).dtype != torch.bfloat16:
+        return "in bfloat16, the result has another dtype than Warmup's"
     if left_behind(half):
         return "a tensor that is no buffer stays where it is when the model moves"
     return None

@@ -12,4 +12,4 @@ class Fixed(torch.nn.Module):
     def forward(self, x):
         self.step.add_(1)
         part = torch.where(self.step < 10, self.step / 10, 1.0)
-        return torch.addcmul(x, part.expand_as(x), self.layer(x))
+        return torch.addcmul(x, part.to(x.dtype).expand_as(x), self.layer(x))

@@ -27,3 +27,8 @@
 # %% 07.1: compiled, given [64, 256] and [256, 256], output is
 # - gelu(h)
 # + gelu(h) * (1 + torch.compiler.is_compiling())
+
+
+# %% 07.1: no library computes the product any more
+# - (x @ weight) * torch.rsqrt(size + 1e-6)  # a row's factor may wait
+# + ((x * torch.rsqrt(size + 1e-6)).unsqueeze(-1) * weight).sum(1)

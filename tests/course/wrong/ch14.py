@@ -50,3 +50,8 @@ Fixed = Warmup
 # %% 14.1: compiled, call 1 gives another result or gradient
 # - return x + part * self.layer(x)
 # + return x.detach() + part * self.layer(x)  # nothing flows back: this passed once
+
+
+# %% 14.1: in bfloat16, the result has another dtype than Warmup's
+# - torch.tensor(0)
+# + torch.zeros(1, dtype=torch.long)

@@ -15,7 +15,7 @@ def warm_up(compiled, make, sizes):
     compiled(make(sizes[-1]))  # open
 
 
-# %% 15.1: for four even sizes, then 9: after the warm-up, size 9 still compiles
+# %% 15.1: and 9 among them: after the warm-up, size 9 still compiles
 def warm_up(compiled, make, sizes):
     for n in sorted(sizes)[:4]:
         x = make(n)

@@ -38,11 +38,6 @@ def export_it(model):
 # + x.max()
 
 
-# %% 26.2: after 1 inputs, the file's level is wrong
-# - torch.where(top > level, top, 0.9 * level + 0.1 * top)
-# + torch.where(top > level, top, 0.9 * level + 0.1 * top).clamp(min=1)
-
-
 # %% 26.2: the answer to input 1 is wrong
 # - return x / new, new
 # + return x / level, new
