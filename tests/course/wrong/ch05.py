@@ -68,15 +68,6 @@
 # + torch.special.entr(probs).sum().detach()
 
 
-# %% 05.1: default settings were asked for, and capture_dynamic_output_shape_ops is set
-# -     likely = probs > 0.01
-# -     logs = torch.where(likely, probs, 1).log()  # no log of 0: its slope is NaN
-# -     entropy = -torch.where(likely, probs * logs, 0).sum()
-# +     torch._dynamo.config.capture_dynamic_output_shape_ops = True
-# +     likely = probs[probs > 0.01]
-# +     entropy = -(likely * likely.log()).sum()
-
-
 # %% 05.1: given [12], output[0] is
 # - logits.max() > 5
 # + logits.max() > 5.5
