@@ -59,7 +59,7 @@ class Exercise:
 
     def check(self, answer: Any) -> str | None:
         """Return None for a pass, or what is wrong with *answer*."""
-        from course.left_set import put_back  # here, for torch is slow to import
+        from course.left_set import put_back  # here, for `teach` is used without torch
 
         with put_back() as left:
             told = self.declared.check(answer) or (self.also and self.also(answer))

@@ -73,9 +73,9 @@ def warm_and_no_warmer(warm):
     compiled.layer.eval()  # one part of a model that is in training mode
     compiled.layer.weight.grad = torch.rand(8, 8)
     state = _state(compiled)
-    with Watch() as spent, put_back() as set_:
+    with Watch() as spent, put_back() as left:
         warm(compiled, _make, list(SIZES))
-    if left := [*set_, *_left(compiled, state)]:
+    if left := left + _left(compiled, state):
         return f"it leaves {left[0]}, and the next training step would suffer"
     for rows in SIZES:
         with Watch() as served, torch.no_grad():
