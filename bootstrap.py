@@ -150,8 +150,7 @@ def check_folder() -> None:
     if names and not {"pyvenv.cfg", "lib", "Lib"}.intersection(names):
         stop(f"{VENV} is not a Python environment: move it away")
     os.makedirs(os.path.dirname(LOG), exist_ok=True)
-    with open(LOG, "w") as log:
-        log.write("setup\n")
+    open(LOG, "w").close()
 
 
 # --- the environment ---------------------------------------------------------

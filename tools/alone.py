@@ -57,9 +57,8 @@ def ways_in(address: str, page: str = "") -> str:
 def with_address(readme: str, address: str) -> str:
     """Return the README with the address: in its command, and in ways to open it."""
     clone = f"git clone {address or '<address of this repository>'} torch-compile"
-    readme = re.sub(
-        r"git clone \S+(?: of this repository>)? torch-compile", clone, readme
-    )
+    old = r"git clone \S+(?: of this repository>)? torch-compile"
+    readme = re.sub(old, clone, readme)
     text = Template(CELL.with_name("alone.md").read_text("utf-8"))
     told = text.render(ways=address and ways_in(address))
     mark = re.compile(r"(<!-- open -->\n).*(<!-- /open -->)", re.DOTALL)

@@ -63,8 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
 def cases() -> dict[str, Callable[[], Measured]]:
     """Return each case by the name of its file; what autotunes is slow, and last."""
     found = {"sources/running example/inference": sources}
-    for name, program in GRAPHS.items():
-        found[f"graphs/{name}/reduce-overhead"] = partial(seen, program)
+    found["graphs/five results that are kept/reduce-overhead"] = kept_results
     for mode in MODES:
         for label in MODELS:
             found[f"modes/{label}/{mode}"] = partial(race, label, mode)
@@ -164,18 +163,13 @@ def cold() -> Iterator[None]:
 # --- what CUDA graphs do with results -----------------------------------------------
 
 
-def seen(program: Callable[[str], str], device: str = "cuda") -> Observed:
-    """Return the report of *program* on itself, from a cold start."""
-    torch.manual_seed(0)
+def kept_results(device: str = "cuda") -> Observed:
+    """Return what is in five results that are kept while later calls run."""
     with cold():
-        return Observed(what=program(device))
-
-
-def kept_results(device: str) -> str:
-    """Say what is in five results that are kept while later calls run."""
-    fast = torch.compile(lambda x: x * x + 1, mode="reduce-overhead")
-    kept = [fast(torch.full((4,), float(n), device=device)) for n in range(5)]
-    return ", ".join(_fate(result, n * n + 1) for n, result in enumerate(kept))
+        fast = torch.compile(lambda x: x * x + 1, mode="reduce-overhead")
+        kept = [fast(torch.full((4,), float(n), device=device)) for n in range(5)]
+        fates = [_fate(result, n * n + 1) for n, result in enumerate(kept)]
+    return Observed(what=", ".join(fates))
 
 
 def _fate(result: torch.Tensor, wanted: float) -> str:
@@ -183,9 +177,6 @@ def _fate(result: torch.Tensor, wanted: float) -> str:
         return "right" if result.tolist() == [wanted] * 4 else "wrong"
     except RuntimeError:
         return "raises"
-
-
-GRAPHS = {"five results that are kept": kept_results}
 
 
 # --- the programs -------------------------------------------------------------------

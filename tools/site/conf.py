@@ -4,7 +4,6 @@ project = "torch.compile, measured"
 html_title = project
 extensions = ["myst_nb"]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
-exclude_patterns = ["_build"]
 templates_path = ["templates"]
 
 nb_execution_mode = "off"  # what is shown is what strict comparison holds to
