@@ -417,11 +417,13 @@ def few_compiles(
         cost = recompiles(make(), [_copied(call) for call in calls])
     if cost.total <= most:
         return None
-    last = [call for call in cost.calls if call.compiles][-1]
-    return (
-        f"{len(calls)} calls cost {count(cost.total, 'compile')}, and {most} was "
-        f"asked for. The last one compiled because {'; '.join(last.reasons)}"
-    )
+    told = [
+        f"\n  call {number}: {'; '.join(call.reasons)}"
+        for number, call in enumerate(cost.calls, 1)
+        if call.compiles
+    ]
+    spent = f"{len(calls)} calls cost {count(cost.total, 'compile')}"
+    return f"{spent}, and {most} was asked for.{''.join(told)}"
 
 
 def _copied(call: Call) -> Call:

@@ -1,4 +1,4 @@
-# %% 14.1: and 1 was asked for. The last one compiled because self.step
+# %% 14.1: self.step
 Fixed = Warmup
 
 

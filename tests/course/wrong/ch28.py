@@ -1,4 +1,4 @@
-# %% 28.1: and 1 was asked for. The last one compiled because self.at
+# %% 28.1: self.at
 Fixed = Memory
 
 
