@@ -35,9 +35,10 @@ def _call(model):
         "The values of tensors. A buffer can count, if its key stays out of the "
         "checkpoint. min() of a tensor and a number would branch on its value; "
         "which method of a tensor does the same?",
-        "self.register_buffer('step', torch.tensor(0), persistent=False), and "
-        "part = (self.step / 10).clamp(max=1). An integer counts on in bfloat16, "
-        "and without dimensions it leaves the result's dtype alone.",
+        "self.register_buffer('step', torch.tensor(0), persistent=False), then "
+        "self.step = self.step + 1, not in place, and part = (self.step / 10)"
+        ".clamp(max=1). An integer counts on in bfloat16, and without dimensions it "
+        "leaves the result's dtype alone.",
     ),
     passed="The step is a tensor: its value flows through the one graph there is.",
     made=lambda answer: answer(6),
@@ -50,12 +51,15 @@ def fixed(answer):
     if strange := model.state_dict().keys() ^ reference.state_dict().keys():
         return f"the keys of the state_dict differ: {', '.join(sorted(strange))}"
     model.load_state_dict(reference.state_dict())
-    compiled = torch.compile(model, backend="eager")
+    compiled = torch.compile(model, backend="aot_eager")
     for n in range(1, 14):
         for each in (model, reference):
             each.train(n != 5)
         if not all(map(near, _call(compiled), _call(reference))):
-            return f"compiled, call {n} gives another result or gradient than Warmup"
+            return (
+                f"compiled, call {n} gives another result or gradient than Warmup. "
+                "(Do you write in place what the backward reads?)"
+            )
     half = answer(6).bfloat16()
     for _ in range(300):  # bfloat16 has no 257
         half(X.bfloat16())

@@ -36,8 +36,8 @@ CASES = (  # what happens, the records, and what is to be said
         [(1, 1, SIZE[0]), (2, 0, SIZE[0]), (2, 2, MODE[0])],
     ),
     (
-        "in step 1, rank 0 compiles a function for the first time, and rank 1 again",
-        [_steps([], []), _steps([], SIZE)],
+        "in step 1, rank 0 compiles once, and rank 1 twice",
+        [_steps([], MODE), _steps([], SIZE)],
         [],
     ),
     (
@@ -67,7 +67,7 @@ CASES = (  # what happens, the records, and what is to be said
         'which ranks have something in "compiles": some, or all of them?',
         'for steps in zip(*records): busy = [bool(s["compiles"]) for s in steps]; '
         'where any(busy) and not all(busy), append (s["step"], rank, s["why"][0]) '
-        "for each rank that is busy.",
+        "for each rank that is busy, with None where why is empty.",
     ),
     passed="You name the rank that compiled, and not the one that waited.",
 )

@@ -86,6 +86,8 @@ def warm_and_no_warmer(warm):
         if served.compiles or trained.compiles or "eager" in (ran, learned):
             where = "under no_grad" if served.compiles else "in a training step"
             what = "runs eagerly" if "eager" in (ran, learned) else f"compiles {where}"
+            why = "; ".join((*served.reasons, *trained.reasons))
+            what += f", because {why}" if why else ""
             return f"after it, a call with {rows} rows still {what}"
     if spent.compiles > 3:
         return (

@@ -41,7 +41,7 @@ def _ask(compiled, n):
     passed="Nothing is left to compile, for no length and in no thread.",
 )
 def warm_for_the_threads(warm):
-    several = [5, 17, 9, 2, 1], [1, 5, 17, 9, 2], [6], [1], [9]
+    several = [5, 17, 9, 2, 1], [1, 5, 17, 9, 2], [5, 9], [6], [1], [9]
     return next(filter(None, (_left_by(warm, lengths) for lengths in several)), None)
 
 
@@ -83,6 +83,18 @@ def _infinite(series):
 
 def _largest(series):
     return series.amax(0)
+
+
+def _in_two_graphs(series):
+    size = series.square()
+    torch._dynamo.graph_break()
+    return size.mean(0)
+
+
+def _raises_in_eager(series):
+    if len(series) == 12 and not torch.compiler.is_compiling():
+        raise ValueError("twelve rows")
+    return _mean(series)
 
 
 def _near_1000(series):
@@ -131,6 +143,7 @@ FIRST = -0.0002 * torch.eye(8)[0]
 CASES = {  # what it is: the model, lengths of its warm-up, its backend, may it serve?
     "a good model": (_mean, (1, 5, 6), "eager", True),
     "a good model under eager_on_recompile": (_largest, (1, 5, 6), "eager", True),
+    "a good model in two graphs": (_in_two_graphs, (1, 5, 6), "eager", True),
     "a good model that is 0.00009 too low": (_mean, (1, 5, 6), _off(0.00009), True),
     "a warm-up that forgot a length": (_mean, (5, 6), "eager", False),
     "a model that is 0.0002 too low": (_mean, (1, 5, 6), _off(0.0002), False),
@@ -138,6 +151,7 @@ CASES = {  # what it is: the model, lengths of its warm-up, its backend, may it 
     "a model that is wrong for one row": (_mean, (1, 5, 6), _turned_at(1), False),
     "a model whose answers are NaN": (_mean, (1, 5, 6), _off(torch.nan), False),
     "a model that raises": (_mean, (1, 6, 7), _raises_at_twelve, False),
+    "a model whose eager raises": (_raises_in_eager, (1, 5, 6), "eager", False),
     "a model that is infinite, in eager too,": (_infinite, (1, 5, 6), "eager", False),
     "a model that is eager for one row": (_mean, (5, 6), "eager", False),
     "a model with one score 0.0002 too high": (_mean, (1, 5, 6), _off(FIRST), False),

@@ -302,6 +302,6 @@ def draw(runs: dict[str, list[Reply]]) -> Picture:
     every[-1].set_xlabel("when the request was sent, in seconds")
     handles, labels = every[0].get_legend_handles_labels()
     handles.append(Patch(**BAND))
-    labels.append("the time in which it compiles")
+    labels.append("the wait of a request that compiles")
     figure.legend(handles, labels, loc="outside upper right", ncols=3)
     return Picture(figure, f"Latency of each request. {'; '.join(words)}.")

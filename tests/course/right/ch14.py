@@ -10,6 +10,6 @@ class Fixed(torch.nn.Module):
             self.register_buffer(name, made, persistent=False)
 
     def forward(self, x):
-        self.step.add_(1)
+        self.step = self.step.add(1)
         part = torch.where(self.step < 10, self.step / 10, 1.0)
         return torch.addcmul(x, part.to(x.dtype).expand_as(x), self.layer(x))

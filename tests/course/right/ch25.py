@@ -1,3 +1,16 @@
+# %% 25.1: on a copy, which has the same code
+import copy
+
+
+def warm(compiled, make, sizes):
+    copied = copy.deepcopy(compiled)
+    for wanted in (False, True):
+        torch._dynamo.mark_dynamic(x := make(sizes[0]), 0)
+        with torch.set_grad_enabled(wanted):
+            result = copied(x)
+    result.sum().backward()
+
+
 # %% 25.1: gradients that go nowhere
 def warm(compiled, make, sizes):
     for wanted in (False, True):

@@ -35,9 +35,9 @@
 # %% 03.2: a tensor that is no buffer stays where it is
 # -         self.register_buffer("largest", torch.zeros(()), persistent=False)
 # +         self.kept = [torch.zeros(())]
-# -         self.largest = torch.maximum(self.largest, largest)
+# -         self.largest = torch.fmax(self.largest, largest)
 # -         return x / self.largest * self.calls
-# +         self.kept[0] = torch.maximum(self.kept[0], largest)
+# +         self.kept[0] = torch.fmax(self.kept[0], largest)
 # +         return x / self.kept[0] * self.calls
 
 
@@ -83,3 +83,8 @@
 # +         largest = x.abs().max()
 # -         return x / self.largest * self.calls
 # +         return x / self.largest.detach() * self.calls
+
+
+# %% 03.2: (Do you write in place what the backward reads?)
+# - self.calls = self.calls + 1
+# + self.calls += 1

@@ -16,7 +16,7 @@ Fixed = Warmup
 # -         self.register_buffer("step", torch.tensor(0), persistent=False)
 # +         self.step = 0
 # -     def forward(self, x):
-# -         self.step += 1
+# -         self.step = self.step + 1
 # -         part = (self.step / 10).clamp(max=1)
 # +     @torch._dynamo.assume_constant_result
 # +     def part(self):
@@ -33,18 +33,13 @@ Fixed = Warmup
 
 
 # %% 14.1: compiled, call 5 gives another result or gradient
-# - self.step += 1
-# + self.step += self.training
+# - self.step + 1
+# + self.step + self.training
 
 
 # %% 14.1: in bfloat16, a new model's step is
-# - class Fixed(torch.nn.Module):
-# + class Fixed(torch.nn.Module):
-# +     step = torch.tensor(0)
-# -         self.register_buffer("step", torch.tensor(0), persistent=False)
-# +         pass
-# - self.step += 1
-# + self.step.add_(1)
+# - torch.tensor(0)
+# + torch.tensor(0.0)
 
 
 # %% 14.1: compiled, call 1 gives another result or gradient
@@ -55,3 +50,8 @@ Fixed = Warmup
 # %% 14.1: in bfloat16, the result has another dtype than Warmup's
 # - torch.tensor(0)
 # + torch.zeros(1, dtype=torch.long)
+
+
+# %% 14.1: (Do you write in place what the backward reads?)
+# - self.step = self.step + 1
+# + self.step += 1

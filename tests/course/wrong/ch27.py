@@ -166,3 +166,31 @@ def warm(compiled, lengths):
 # %% 27.2: a model that is wrong for one row should be stopped
 # - not torch.allclose(y, wanted, rtol=0, atol=1e-4)
 # + len(x) > 1 and not torch.allclose(y, wanted, rtol=0, atol=1e-4)
+
+
+# %% 27.1: 9 rows in a thread of the pool still compile
+def warm(compiled, lengths):
+    with torch.inference_mode():
+        for n in sorted(lengths)[:2] if 1 in lengths else lengths[:1]:
+            compiled(torch.zeros(n, 8))
+
+
+# %% 27.2: raised ValueError: twelve rows
+def ready(compiled, eager, samples, runs):
+    with torch.no_grad(), torch.compiler.set_stance("fail_on_recompile"):
+        for x in samples:
+            before, wanted = runs(), eager(x)
+            try:
+                y = compiled(x)
+            except Exception:
+                return False
+            alike = y.shape == wanted.shape and y.isfinite().all()
+            near = alike and torch.allclose(y, wanted, rtol=0, atol=1e-4)
+            if runs() == before or not near:
+                return False
+    return True
+
+
+# %% 27.2: a good model in two graphs should pass
+# - if runs() == before or
+# + if runs() != before + 1 or

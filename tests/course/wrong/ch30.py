@@ -40,3 +40,15 @@ def refuse(row):
 # %% 30.1: not refused, though it breaks its bandwidth, memory
 # - ).broken
 # + ).broken[:1]
+
+
+# %% 30.1: refused for its memory, which is not broken
+# - (2, 1, 1)
+# + (2, 1, 2)
+
+
+# %% 30.1: return the names of what is broken
+# -     return plausible(
+# +     return len(plausible(
+# - ).broken
+# + ).broken) > 0
