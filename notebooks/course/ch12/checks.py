@@ -11,7 +11,7 @@ from course.exercises import exercise
 
 def _race(verdict, call_s, first_s, *notes, eager_s=0.010):
     """Return a comparison with eager that nobody ran."""
-    notes = "2 of 12 rounds were disturbed", *notes
+    notes = "2 threads", *notes, "2 of 12 rounds were disturbed"
     return SimpleNamespace(
         verdict=verdict, median_s=(eager_s, call_s), cold_start_s=first_s, notes=notes
     )
@@ -65,7 +65,27 @@ choose = exercise(
 
 # --- 12.2 ----------------------------------------------------------------------
 
+
+def _softmax_last(x):
+    return (x.sin() @ x.t()).softmax(-1)
+
+
+def _softmax_first(x):
+    return (x.softmax(-1) @ x.t()).sin()
+
+
 X = torch.linspace(-1, 1, 1024).reshape(16, 64)
+BUSY = {"fallback_by_default": True, "cpp.simdlen": 1}
+IDLE = {"triton.cudagraphs": True, "max_fusion_size": 1}
+AS_BEFORE = {"cpp.simdlen": None, "max_fusion_size": 64}
+SPLIT = {"max_fusion_size": 1}
+FUNCTIONS = {
+    "relu(x * 2 + 1)": (lambda x: torch.relu(x * 2 + 1), BUSY | IDLE, {*BUSY}),
+    "x * 2": (lambda x: x * 2, AS_BEFORE, set()),
+    # Of two kernels, the option changes the second, or the first.
+    "softmax(sin(x) @ x.t())": (_softmax_last, SPLIT, {*SPLIT}),
+    "sin(softmax(x) @ x.t())": (_softmax_first, SPLIT, {*SPLIT}),
+}
 
 
 @exercise(
@@ -82,19 +102,10 @@ X = torch.linspace(-1, 1, 1024).reshape(16, 64)
     "folklore, for this function and on this machine.",
 )
 def culprits(answer):
-    busy = {"fallback_by_default": True, "cpp.simdlen": 1}
-    idle = {"triton.cudagraphs": True, "max_fusion_size": 1}
-    names = {*answer(lambda x: torch.relu(x * 2 + 1), busy | idle, X)}
-    if more := names - busy.keys():
-        return f"{', '.join(sorted(more))} leaves every kernel as it was"
-    if more := {
-        *answer(lambda x: x * 2, {"cpp.simdlen": None, "max_fusion_size": 64}, X)
-    }:
-        return f"{', '.join(sorted(more))} is given the value that it has anyway"
-    # Of its two kernels, the option changes the second.
-    names |= {
-        *answer(lambda x: (x.sin() @ x.t()).softmax(-1), {"max_fusion_size": 1}, X)
-    }
-    if missed := {*busy, "max_fusion_size"} - names:
-        return f"{', '.join(sorted(missed))} changes a kernel, and was not found"
+    for what, (function, options, wanted) in FUNCTIONS.items():
+        names = {*answer(function, dict(options), X)}
+        if more := ", ".join(sorted(names - wanted)):
+            return f"of {what}, {more} leaves every kernel as it was"
+        if missed := ", ".join(sorted(wanted - names)):
+            return f"of {what}, {missed} changes a kernel, and was not found"
     return None

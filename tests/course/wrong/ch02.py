@@ -111,10 +111,9 @@ def race_of(eager, compiled):
 
 
 # %% 02.2: compare within the pairs
-import statistics
-
-
 def race_of(eager, compiled):
+    import statistics
+
     turns = [(eager(), compiled()) for _ in range(30)]
     (low, _, high), (least, _, most) = (
         statistics.quantiles(side, n=4) for side in zip(*turns, strict=True)
