@@ -23,11 +23,6 @@
 # + not found.breaks
 
 
-# %% 00.1: one that differs by less than rtol: you return False
-# - , rtol=1e-4, atol=1e-5
-# +
-
-
 # %% 00.1: one with two wrong numbers, compiled: you return True
 # - torch.allclose(compiled, eager, rtol=1e-4, atol=1e-5)
 # + (compiled - eager).abs().mean().item() < 1e-4

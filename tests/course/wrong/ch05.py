@@ -68,11 +68,6 @@
 # + torch.special.entr(probs).sum().detach()
 
 
-# %% 05.1: given [12], output[0] is
-# - logits.max() > 5
-# + logits.max() > 5.5
-
-
 # %% 05.1: given [12], output[1] is
 # - entropy > 1, three
 # + entropy > 1.1, three

@@ -7,11 +7,6 @@
 # +         return Free(inner["raw"], rest["scale"])
 
 
-# %% 17.1: eager: not the plain result of raw * 1.0
-# -         return op(*dense, **(kwargs or {}))
-# +         return cls(op(*dense, **(kwargs or {})), 1.0)
-
-
 # %% 17.1: Free(raw, scale) makes a Tensor, and no Free
 class Free(torch.Tensor):
     @staticmethod

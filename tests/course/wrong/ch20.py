@@ -18,11 +18,6 @@ def same_training(train):
 # - + 1e-6
 
 
-# %% 20.1: a step lost in the middle, which recovers: you return True
-# - all(off <= room for off in far(ours))
-# + far(ours)[-1] <= room
-
-
 # %% 20.1: losses that become NaN: you return True
 # - all(off <= room for off in far(ours))
 # + not any(off > room for off in far(ours))

@@ -22,11 +22,6 @@
 
 
 # %% 25.1: it leaves other gradients in the model
-# - torch.autograd.grad(loss, list(compiled.parameters()))
-# + loss.backward()
-
-
-# %% 25.1: it leaves other gradients in the model
 # -     torch.autograd.grad(loss, list(compiled.parameters()))
 # +     loss.backward()
 # +     compiled.zero_grad()

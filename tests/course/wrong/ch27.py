@@ -84,13 +84,6 @@ def ready(compiled, eager, samples, runs):
 # + abs(y.mean() - eager(x).mean()) > 1e-4
 
 
-# %% 27.1: still compile
-# -     kinds = [n for n in lengths if n > 1][:2]
-# -     if 1 in lengths:
-# -         kinds = [1, *kinds]
-# +     kinds = lengths[-3:]  # this passed once
-
-
 # %% 27.2: a model that raises should be stopped
 # - for x in samples:
 # + for x in samples[:-1]:
@@ -148,11 +141,6 @@ def warm(compiled, lengths):
 # + abs(y - wanted).mean() > 1e-4
 
 
-# %% 27.2: a model with one score 0.0002 too high should be stopped
-# - not torch.allclose(y, wanted, rtol=0, atol=1e-4)
-# + (wanted - y).max() > 1e-4
-
-
 # %% 27.2: a model that gives 999.995 for 1000 should be stopped
 # - rtol=0, atol=1e-4
 # + atol=1e-4
@@ -169,26 +157,15 @@ def warm(compiled, lengths):
 
 
 # %% 27.1: 9 rows in a thread of the pool still compile
-def warm(compiled, lengths):
-    with torch.inference_mode():
-        for n in sorted(lengths)[:2] if 1 in lengths else lengths[:1]:
-            compiled(torch.zeros(n, 8))
+# - if n > 1][:2]
+# + if n > 1][:1]
 
 
 # %% 27.2: raised ValueError: twelve rows
-def ready(compiled, eager, samples, runs):
-    with torch.no_grad(), torch.compiler.set_stance("fail_on_recompile"):
-        for x in samples:
-            before, wanted = runs(), eager(x)
-            try:
-                y = compiled(x)
-            except Exception:
-                return False
-            alike = y.shape == wanted.shape and y.isfinite().all()
-            near = alike and torch.allclose(y, wanted, rtol=0, atol=1e-4)
-            if runs() == before or not near:
-                return False
-    return True
+# -     try:
+# +     for x in samples:
+# +         eager(x)
+# +     try:
 
 
 # %% 27.2: a good model in two graphs should pass

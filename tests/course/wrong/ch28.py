@@ -48,11 +48,6 @@ class Fixed(torch.nn.Module):
 # + torch.arange(32, device=x.device)
 
 
-# %% 28.2: two texts: compiled again
-# -         for x in (ids, mask):
-# -             torch._dynamo.mark_dynamic(x, [0, 1])
-
-
 # %% 28.2: Does the mask hide what you padded?
 # - torch.zeros_like(ids)
 # + torch.ones_like(ids)

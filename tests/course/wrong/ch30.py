@@ -25,11 +25,6 @@ def refuse(row):
 
 # %% 30.1: not refused, though it breaks its arithmetic
 # -         dtype=row.dtype,
-# +         dtype=row.dtype if row.trains else None,
-
-
-# %% 30.1: not refused, though it breaks its arithmetic
-# -         dtype=row.dtype,
 
 
 # %% 30.1: not refused, though it breaks its memory
