@@ -5,7 +5,8 @@
 Put your functions and modules into PROGRAMS, each with inputs of odd sizes.
 Each is compiled in one graph, and held against float64, forward and backward.
 Inputs and outputs may be nests of tensors, numbers and None; NaN and
-infinity must be where eager has them.  A function that names a dtype, as
+infinity must be where eager has them.  What a module writes into its
+buffers isn't compared.  A function that names a dtype, as
 in torch.zeros(3, dtype=torch.float32), may fail in float64.  One that
 draws random numbers needs torch._inductor.config.fallback_random = True.
 """
@@ -62,7 +63,7 @@ def test_compiled_is_right(name, dynamic):
     if isinstance(function, torch.nn.Module):
         precise.double()  # what is no module has no weights to convert
     exact = results(precise, inputs, torch.float64)
-    usual = results(function, inputs)
+    usual = results(copy.deepcopy(function), inputs)
     ours = results(compiled, inputs)
     assert graphs, "it was not captured: this tests eager"
     assert ours.keys() == usual.keys(), f"{name}: other results"

@@ -1,7 +1,6 @@
 """Checks and hints of lesson 04."""
 
 import random
-from contextlib import suppress
 from unittest import mock
 
 import torch
@@ -9,6 +8,7 @@ from torch import nn
 
 from course.backend import CountingBackend
 from course.exercises import exercise, near
+from course.failures import failure
 from course.words import unlogged
 from helpers import recompiles
 
@@ -105,21 +105,24 @@ def _listening_fault(answer, model, name, x):
     def shifted(graph, _):
         return lambda *tensors: tuple(out + shift for out in graph.forward(*tensors))
 
-    before, wanted = _parts(model), model[: int(name[0]) + 1](x) + shift
+    wanted = model[: int(name[0]) + 1](x) + shift
     torch.compiler.reset()
     backend = CountingBackend(shifted)
     compiled = torch.compile(model, backend=backend)
     compiled(x)
+    before = _parts(model)
     backend.ran.clear()
     if not near(answer(compiled, model, name, x), wanted):
         return "that isn't the layer's output in a call of compiled, in one graph"
     if len(backend.ran) != 1:
         return f"{len(backend.ran)} graphs ran, and one was asked for"
     if _parts(model) != before:
-        return "a hook is left"
-    with unlogged(), suppress(Exception):
-        answer(compiled, model, name, x[:, 1:])
-        return "the call raised, and your answer hides the error"
+        return "a hook is left, or something else on a layer"
+    with unlogged():
+        raised = failure(compiled, x[:, 1:])
+        told = failure(answer, compiled, model, name, x[:, 1:])
+    if type(told) is not type(raised):
+        return f"the call raised {raised!r:.80}, and your caller gets {told!r}"
     return "a hook is left when the call raises" if _parts(model) != before else None
 
 
@@ -129,4 +132,5 @@ def _parts(model):
     for part in parts.values():
         hooks += [dict(part._forward_hooks), dict(part._forward_pre_hooks)]
         hooks += [vars(part).get("forward"), type(part).forward, part.training]
+        hooks.append({*vars(part)})
     return parts, hooks

@@ -7,6 +7,7 @@ import torch
 from torch.export import ExportedProgram, export
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
+from course.cell_errors import causes
 from course.ch26.quiet import quiet_stderr
 from course.exercises import exercise, near
 from course.words import silence
@@ -109,6 +110,8 @@ def portable(answer):
             run = _onnx(program)
     except GuardOnDataDependentSymNode as error:
         return f"it can't be exported. {str(error).splitlines()[0]}"
+    except torch.onnx.OnnxExporterError as error:
+        return f"torch.onnx can't store it: {[*causes(error)][-1]}"
     written = program.run_decompositions().graph_signature
     if written.buffers_to_mutate or written.user_inputs_to_mutate:
         return "it writes into an input or a buffer"

@@ -36,7 +36,7 @@ def fail_guard(kind, x):
 # +         model(x)  # heard in eager, after a compiled call
 
 
-# %% 04.2: the call raised, and your answer hides the error
+# %% 04.2: and your caller gets None
 # -     finally:
 # +     except RuntimeError:
 # +         kept.append(None)
@@ -101,6 +101,15 @@ def listen(compiled, model, name, x):
 # +         compiled(x), compiled(x)
 
 
-# %% 04.2: a hook is left
-# -         handle.remove()
-# +         layer._forward_hooks.clear()
+# %% 04.2: a hook is left, or something else on a layer
+# - kept.append(call[-1])
+# + setattr(call[0], "heard", kept.append(call[-1]))
+
+
+# %% 04.2: and your caller gets RuntimeError('the call failed')
+# -     finally:
+# -         handle.remove()  # this is guarded: the next call compiles again
+# +     except Exception:
+# +         handle.remove()
+# +         raise RuntimeError("the call failed") from None
+# +     handle.remove()
