@@ -381,6 +381,22 @@ def left_behind(module: Any) -> list[Any]:
     return [*tensors([vars(part) | moved for part in module.modules()])]
 
 
+def in_place(module: Any, *inputs: Any) -> str | None:
+    """Say so, if a call writes in place into what the module keeps; None: it doesn't.
+
+    See https://github.com/pytorch/pytorch/pull/197039.
+    """
+    kept = [*module.buffers()]
+    before = [tensor._version for tensor in kept]
+    module(*inputs)
+    if [tensor._version for tensor in kept] == before:
+        return None
+    return (
+        "it writes in place what a compiled backward may read when it was written: "
+        "assign a new tensor"
+    )
+
+
 def what_differs(
     answer: Callable[..., Any],
     reference: Callable[..., Any],

@@ -85,6 +85,6 @@
 # +         return x / self.largest.detach() * self.calls
 
 
-# %% 03.2: (Do you write in place what the backward reads?)
+# %% 03.2: it writes in place what a compiled backward may read
 # - self.calls = self.calls + 1
 # + self.calls += 1

@@ -32,7 +32,7 @@ Fixed = Warmup
 # +         self.step = torch.tensor(0)
 
 
-# %% 14.1: compiled, call 5 gives another result or gradient
+# %% 14.1: compiled, call 5, in eval(), gives another result or gradient
 # - self.step + 1
 # + self.step + self.training
 
@@ -52,6 +52,6 @@ Fixed = Warmup
 # + torch.zeros(1, dtype=torch.long)
 
 
-# %% 14.1: (Do you write in place what the backward reads?)
+# %% 14.1: it writes in place what a compiled backward may read
 # - self.step = self.step + 1
 # + self.step += 1
