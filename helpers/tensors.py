@@ -16,6 +16,8 @@ from typing import Any
 
 import torch
 
+from .errors import InputError
+
 CONTAINERS = (tuple, list, set, frozenset, deque)
 # Not looked into: text, numbers and code hold no tensors.
 _OPAQUE = (str, bytes, int, float, type, types.ModuleType, types.FunctionType)
@@ -27,8 +29,7 @@ def tensors(value: Any) -> Iterator[torch.Tensor]:
         if isinstance(item, torch.Tensor):
             yield item
         elif isinstance(item, torch.nn.Module):
-            yield from item.parameters()
-            yield from item.buffers()
+            yield from (*item.parameters(), *item.buffers())
 
 
 def inside(item: Any) -> Iterable[Any]:
@@ -104,10 +105,22 @@ def with_gaps(value: torch.Tensor) -> torch.Tensor:
     return value.as_strided((1 + sum((n - 1) * step for n, step in steps),), (1,))
 
 
+def _rebuilt(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
+    """Return a copy of one whose class makes a plain tensor of a copy, from inside."""
+    if not hasattr(kind := type(tensor), "__tensor_unflatten__"):
+        raise InputError(f"{kind.__name__}.detach() is a plain tensor: it has no copy")
+    names, rest = tensor.__tensor_flatten__()
+    parts = {name: _copy(getattr(tensor, name), memo) for name in names}
+    return kind.__tensor_unflatten__(parts, rest, tensor.shape, tensor.stride())
+
+
 def _copy(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
-    value = tensor.detach()
-    strided = type(value) is torch.Tensor and value.layout is torch.strided
-    if strided and not value.is_nested and value.numel():
+    value, is_weight = tensor.detach(), isinstance(tensor, torch.nn.Parameter)
+    plain = type(value) is torch.Tensor
+    strided = plain and value.layout is torch.strided
+    if plain and type(tensor) is not torch.Tensor and not is_weight:
+        new = _rebuilt(tensor, memo)
+    elif strided and not value.is_nested and value.numel():
         block = with_gaps(value)
         memory = value.untyped_storage().nbytes()
         if memory > 4 * block.nbytes + (64 << 20):  # a batch of a data set
@@ -116,7 +129,7 @@ def _copy(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
             new = copy.deepcopy(value, memo)  # the memory once for all that share it
     else:
         new = value.clone()
-    if isinstance(tensor, torch.nn.Parameter):
+    if is_weight:
         new = torch.nn.Parameter(new, tensor.requires_grad)
     new.requires_grad_(tensor.requires_grad)
     if tensor.is_leaf and tensor.grad is not None:

@@ -277,10 +277,12 @@ def _judge(exercise: Exercise, answer: Any) -> str | None:
     except (Exception, SystemExit) as error:
         # Of the error and its causes, the innermost that a line of the reader's raised.
         own = [cause for cause in causes(error) if _own_frames(cause)]
-        if isinstance(error, AssertionError) and not _ends_in_a_cell(error):
+        if isinstance(error, AssertionError) and _ends_in(error, _is_check):
             return str(error) or "a check of the result failed"
         # A part of the answer that is not written yet, however deep it was called.
-        if any(isinstance(e, NotImplementedError) and _ends_in_a_cell(e) for e in own):
+        if any(
+            isinstance(e, NotImplementedError) and _ends_in(e, _is_cell) for e in own
+        ):
             return _STUB
         cause = own[-1] if own else error
         who = "your answer" if own else "your answer, or the check with it,"
@@ -298,10 +300,14 @@ def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
     return [frame for frame in frames if _is_cell(frame.filename)]
 
 
-def _ends_in_a_cell(error: BaseException) -> bool:
-    """Return whether the reader's own line raised this, and no library."""
+def _ends_in(error: BaseException, there: Callable[[str], bool]) -> bool:
+    """Return whether a line of a file that is *there* raised this, and no library."""
     frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and _is_cell(frames[-1].filename)
+    return bool(frames) and there(frames[-1].filename)
+
+
+def _is_check(filename: str) -> bool:
+    return Path(filename).is_relative_to(_FOLDER)
 
 
 def _is_cell(filename: str) -> bool:

@@ -9,6 +9,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from helpers.capture import recompiles
+from helpers.errors import InputError
 from helpers.session import restored
 from helpers.tensors import clone, tensors
 
@@ -96,6 +98,40 @@ def test_a_clone_is_of_inference_mode_and_has_notes_as_the_original():
     with restored(x), torch.inference_mode():
         x.add_(1)
     assert x.tolist() == [1, 1]
+
+
+class Scaled(torch.Tensor):
+    """Lesson 17's: whatever is done with it, the result is a plain tensor."""
+
+    @staticmethod
+    def __new__(cls, raw, scale):
+        return torch.Tensor._make_wrapper_subclass(cls, raw.shape)
+
+    def __init__(self, raw, scale):
+        self.raw, self.scale = raw, scale
+
+    def __tensor_flatten__(self):
+        return ["raw"], self.scale
+
+    @staticmethod
+    def __tensor_unflatten__(inner, rest, size, stride):
+        return Scaled(inner["raw"], rest)
+
+    @classmethod
+    def __torch_dispatch__(cls, op, types, args=(), kwargs=None):
+        plain = [a.raw * a.scale if isinstance(a, cls) else a for a in args]
+        return op(*plain, **(kwargs or {}))
+
+
+def test_a_clone_of_a_tensor_with_tensors_inside_is_of_its_class():
+    x = Scaled(torch.ones(3), 2.0)
+    (new,) = clone([x])
+    assert type(new) is Scaled and new.scale == 2 and new.raw is not x.raw
+    calls = [(Scaled(torch.ones(3), scale),) for scale in (1.0, 2.0, 3.0)]
+    assert recompiles(torch.sin, calls).total == 3
+    del Scaled.__tensor_unflatten__
+    with pytest.raises(InputError, match=r"^Scaled\.detach\(\) is a plain tensor"):
+        clone(x)
 
 
 def test_a_clone_has_the_gradient_of_a_leaf_and_stays_a_parameter():

@@ -58,11 +58,6 @@
 # + x.abs().max()
 
 
-# %% 03.2: given [6, 4]
-# - torch.zeros(())
-# + torch.ones(())
-
-
 # %% 03.2: one graph was asked for
 # -         largest = x.detach().abs().max()
 # +         largest = torch.tensor(x.detach().abs().max().item())

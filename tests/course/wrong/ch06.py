@@ -56,11 +56,6 @@ def overwritten(graph):
 # + int(node.args[0].name[3])
 
 
-# %% 06.2: one mask, and another in the next call: such a step can be trusted
-# - torch.equal(result == 0, gradient == 0)
-# + torch.equal(result, gradient * x)  # right for dropout alone
-
-
 # %% 06.2: one mask, other values: such a step can't be trusted
 # - not torch.equal(result == 0, again == 0)
 # + not torch.equal(result, again)

@@ -1,8 +1,3 @@
-# %% 12.1: graphs that were not used: you return 'reduce-overhead'
-# - "faster" and not nothing
-# + "faster"
-
-
 # %% 12.1: a median against its verdict: you return 'max-autotune'
 # - race.verdict == "faster"
 # + race.verdict != "cannot tell"

@@ -50,11 +50,6 @@
 # + "Torch-Compiled Region"
 
 
-# %% 19.1: another function, compiled in each call: you say "slow", and it is "stale"
-# - torch.allclose(compiled(x), eager(x))
-# + torch.allclose(compiled(x).mean(), eager(x).mean(), atol=1e-6)
-
-
 # %% 19.1: takes long, and doesn't compile: you say "slow"
 # -     before = get_compilation_metrics()
 # -     for _ in range(3):  # a compile may come now and then

@@ -8,15 +8,6 @@
 # + nll(logits, y).float()
 
 
-# %% 21.1: called bare, the loss is
-# -     def inner(x, y):
-# -         with torch.autocast("cpu", torch.bfloat16):
-# -             logits = model(x)
-# +     model.to(torch.bfloat16)
-# +     def inner(x, y):
-# +         logits = model(x.bfloat16())
-
-
 # %% 21.1: does not require grad
 # -         with torch.autocast("cpu", enabled=False):
 # +         with torch.autocast("cpu", enabled=False), torch.no_grad():

@@ -8,11 +8,6 @@ def compiled_apart(records):
     ]
 
 
-# %% 22.1: four of five ranks compile in step 1
-# -         if any(busy) and not all(busy):
-# +         if sum(busy) == 1:
-
-
 # %% 22.1: of four ranks, one compiles in step 1, and two in step 2
 # -         if any(busy) and not all(busy):
 # +         if busy.count(False) == 1:

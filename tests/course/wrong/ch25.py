@@ -72,12 +72,6 @@ def warm(compiled, make, sizes):
 # + not data
 
 
-# %% 25.2: start_warm found 0 of the 2 caches
-# - return torch.compile(model)
-# + torch.compile(model)(torch.randn(5, 12, dtype=next(model.parameters()).dtype))
-# +     return model
-
-
 # %% 25.2: ship leaves more than one file
 # - Path(path).write_bytes(data)
 # + Path(path).write_bytes(data)

@@ -112,11 +112,6 @@ def warm(compiled, lengths):
 # +         with forbidden:
 
 
-# %% 27.1: after it, 1 rows in a thread of the pool still compile
-# -         for n in kinds:
-# +         for n in (1, 5, 17) if len(lengths) > 1 else (6,):
-
-
 # %% 27.1: it leaves the stance as fail_on_recompile
 # -             compiled(torch.zeros(n, 8))
 # +             compiled(torch.zeros(n, 8))

@@ -93,8 +93,3 @@ def portable(model):
 
     walk(model, "")
     return state
-
-
-# %% 29.1: the model has changed
-# -     found = {}
-# +     found, _ = {}, model.eval()
