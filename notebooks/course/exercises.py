@@ -445,7 +445,8 @@ def few_compiles(
         if call.compiles
     ]
     spent = f"{len(calls)} calls cost {count(cost.total, 'compile')}"
-    return f"{spent}, and {most} was asked for.{''.join(told)}"
+    few = [*told[:4], *["\n  ..."][: len(told) > 4]]
+    return f"{spent}, and {most} was asked for.{''.join(few)}"
 
 
 def _copied(call: Call) -> Call:

@@ -105,7 +105,8 @@ def faults(notebook, key, newest=0):
     tries.append(("solution", f"{key} passed.", "", solution))
     for kind, begins, part, answer in tries:
         message = told(answer)
-        if not message.startswith(begins) or part not in message:
+        noisy = begins.endswith(" passed.") and "Your answer printed" in message
+        if noisy or not message.startswith(begins) or part not in message:
             yield f"{kind}: wanted {begins + part!r}, got {message!r}"
 
 

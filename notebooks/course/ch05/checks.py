@@ -77,6 +77,8 @@ def _aside(answer):
                 "the list keeps the graph of each step alive"
             )
         number = torch.as_tensor(history[1], dtype=torch.float32)
+        if number.dim():
+            return f"history grows by a tensor of shape {[*number.shape]}, no number"
         if not near(number, torch.tensor(wanted[0])):
             return (
                 f"history grows by {number.tolist():.4g}, and sampled's by "

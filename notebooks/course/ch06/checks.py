@@ -97,7 +97,7 @@ def _step(draw):
 
     def step(x):
         forward, backward = draw()
-        return 2 * (x + 1) * forward, 3 * x * backward
+        return 2 * (x + 1) * forward, -3 * x * backward
 
     return step
 

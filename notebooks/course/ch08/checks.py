@@ -51,6 +51,7 @@ def _standardised(x):
 
 
 ADVICE = {  # rows, columns, BLOCK, and what is wrong where those before are right
+    (1, 128, 128): "columns is an argument; the kernel above gets these right",
     (1, 100, 128): "a row has only `columns` numbers, and past them d must be 0",
     (5, 100, 128): "one row alone is right: rows are `columns` apart, not BLOCK",
     (3, 37, 64): "columns, BLOCK and 1e-6 count: this row's numbers are small",

@@ -23,7 +23,7 @@ PLANS = (  # what is asked, the function, the sizes, and the versions that it ne
     ("multiples of 8", _in_pairs, range(8, 40, 8), 1),
     ("1 to 20, even and odd apart", _in_pairs, range(20, 0, -1), 3),
     ("odd sizes alone", _in_pairs, (3, 5), 1),
-    ("four even sizes, and 9 among them", _in_pairs, (2, 4, 9, 6, 8), 2),
+    ("six even sizes, and 9 among them", _in_pairs, (2, 4, 6, 9, 8, 10, 12), 2),
 )
 
 

@@ -34,6 +34,16 @@ def _swapped(x):  # the same numbers; the first, middle and last row are the sam
     return _wave(x)[[0, 3, 2, 1, 4]]
 
 
+def _sorted(x):
+    return x.sort(0)[0]
+
+
+def _in_two_graphs(x):
+    y = x.sin() * x
+    torch._dynamo.graph_break()
+    return y + 1
+
+
 _hidden = torch.compiler.disable(_wave)
 
 
@@ -101,6 +111,8 @@ def _computing():
 TRIALS = (
     ("fine", "a function that was never called", lambda: (_wave, _compiled())),
     ("fine", "a function that was compiled before", _known),
+    ("fine", "a sort, which is a library's", lambda: (_sorted, _compiled(_sorted))),
+    ("fine", "a function of two graphs", lambda: (_wave, _compiled(_in_two_graphs))),
     ("fine", "a function that takes long, and doesn't compile", _computing),
     ("stale", "a model with a hook that is not noticed", _hooked),
     ("stale", "another function, compiled in each call", lambda: _slow(_other)),

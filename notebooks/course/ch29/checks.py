@@ -223,6 +223,7 @@ def portable(answer):
             before, modes = list(model.state_dict()), _modes(model)
             found = answer(model)
             name += ", one block at two places" if kind is _shared else ""
+            name += ", whose part saves more than tensors" if kind is _Odd else ""
             if strange := sorted(set(found) ^ set(wanted)):
                 odd, of = strange[0], "bare state_dict"
                 said = (

@@ -23,12 +23,12 @@ def standardise(x, out, columns, BLOCK):
     return x
 
 
-# %% 08.2: columns, BLOCK and 1e-6 count
+# %% 08.2: columns is an argument; the kernel above
 # - variance = tl.sum(d * d, 0) / columns
 # + variance = tl.sum(d * d, 0) / 100  # the columns of the example: this passed once
 
 
-# %% 08.2: columns is an argument, and any number may come
+# %% 08.2: columns is an argument; the kernel above
 # -     i = tl.arange(0, BLOCK)
 # +     columns = 100 if BLOCK == 128 else 37  # this passed once
 # +     i = tl.arange(0, BLOCK)

@@ -1,4 +1,4 @@
-# %% 14.1: self.step
+# %% 14.1: call 2: self.step is no longer 0
 Fixed = Warmup
 
 

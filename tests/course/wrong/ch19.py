@@ -99,3 +99,13 @@
 # %% 19.1: the other sign: you say "fine", and it is "stale"
 # - torch.allclose(compiled(x), eager(x))
 # + torch.allclose(compiled(x).square().sum(1), eager(x).square().sum(1))
+
+
+# %% 19.1: a function of two graphs: you say "silent", and it is "fine"
+# - not any("CompiledFxGraph" in e.name for e in seen.events())
+# + sum(e.name.startswith("## Call Comp") for e in seen.events()) != 1
+
+
+# %% 19.1: a sort, which is a library's: you say "silent", and it is "fine"
+# - not any("CompiledFxGraph" in e.name for e in seen.events())
+# + any(e.name in ("aten::sin", "aten::sort") for e in seen.events())

@@ -1,4 +1,4 @@
-# %% 28.1: self.at
+# %% 28.1: call 2: self.at is no longer 0
 Fixed = Memory
 
 
