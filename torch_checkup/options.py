@@ -405,7 +405,9 @@ def as_tensor(m: Model, name: str) -> Iterator[Option]:
         yield
 
     if root != name and held:
-        yield Option(f"make {name} a tensor, torch.tensor({name})", around=made)
+        line = f"make {name} a tensor, torch.tensor({name})"
+        # A compiled backward may read it again: pytorch's pull request 197039.
+        yield Option(line + ", and assign it anew, not in place" * m.train, around=made)
 
 
 def _bound(m: Model, call: Call) -> inspect.BoundArguments:

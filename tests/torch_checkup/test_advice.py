@@ -112,6 +112,10 @@ RECOMPILES = {  # a program, and the words of its advice, a line each
             r"\) in each call; make self.step a tensor.*: 6 versions, then 1$"
         ],
     ),
+    "a number that is counted, in training": (
+        HELD.replace("* 3", "* 3, lambda y: y @ torch.ones(4, requires_grad=True)"),
+        ["make self.step a tensor.*, and assign it anew, not in place: 6.* then 1$"],
+    ),
     "a number inside a library": (
         OPTIMIZER + twice(0.1, 0.2, 0.3, 0.4),
         [

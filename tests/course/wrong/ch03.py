@@ -32,15 +32,6 @@
 # +         self.calls = torch.tensor(0)
 
 
-# %% 03.2: a tensor that is no buffer stays where it is
-# -         self.register_buffer("largest", torch.zeros(()), persistent=False)
-# +         self.kept = [torch.zeros(())]
-# -         self.largest = torch.fmax(self.largest, largest)
-# -         return x / self.largest * self.calls
-# +         self.kept[0] = torch.fmax(self.kept[0], largest)
-# +         return x / self.kept[0] * self.calls
-
-
 # %% 03.2: compiled, given [6, 4]
 # -         self.calls = self.calls + 1
 # +         if torch.compiler.is_compiling():

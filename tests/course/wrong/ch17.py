@@ -29,12 +29,6 @@ class Free(torch.Tensor):
 # +         self.raw, Free.scale = raw, torch.as_tensor(scale)
 
 
-# %% 17.1: sin(x) of torch.bfloat16, eager: not the plain result of raw * 1.0
-# -         return op(*dense, **(kwargs or {}))
-# +         result = op(*dense, **(kwargs or {}))
-# +         return cls(result, 1.0) if op is torch.ops.aten.sin.default else result
-
-
 # %% 17.1: of torch.float64, eager: not the plain result of raw * -0.1
 # - torch.as_tensor(scale, dtype=torch.float64)
 # + torch.as_tensor(scale)
