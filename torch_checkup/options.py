@@ -253,8 +253,7 @@ def kept_settings() -> Iterator[None]:
 
 def settings_kept(names: Sequence[str]) -> Iterator[Option]:
     """Yield the option that fixes global settings before the first call."""
-    known = [SETTINGS[name] for name in names if name in SETTINGS]
-    first = [(put, ask()) for ask, put in known]
+    first = [(put, ask()) for name, (ask, put) in SETTINGS.items() if name in names]
 
     def before() -> None:
         for put, value in first:
@@ -406,7 +405,6 @@ def as_tensor(m: Model, name: str) -> Iterator[Option]:
 
     if root != name and held:
         line = f"make {name} a tensor, torch.tensor({name})"
-        # A compiled backward may read it again: pytorch's pull request 197039.
         yield Option(line + ", and assign it anew, not in place" * m.train, around=made)
 
 
