@@ -253,15 +253,15 @@ def kept_settings() -> Iterator[None]:
 
 def settings_kept(names: Sequence[str]) -> Iterator[Option]:
     """Yield the option that fixes global settings before the first call."""
-    first = [(put, ask()) for name, (ask, put) in SETTINGS.items() if name in names]
+    known = [SETTINGS[name] for name in names if name in SETTINGS]
+    first = [(put, ask()) for ask, put in known]
 
     def before() -> None:
         for put, value in first:
             put(value)
 
     if how := "; ".join(f"torch.{put.__name__}" for put, _ in first):
-        line = f"{how}: once, before the first call, and not again"
-        yield Option(line, before=before)
+        yield Option(f"{how}: once, before the first call", before=before)
 
 
 _SWITCH = re.compile(
