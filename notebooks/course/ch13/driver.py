@@ -20,7 +20,7 @@ import torch
 from torch._dynamo.backends import cudagraphs as dynamo_cudagraphs
 from torch._dynamo.backends.debugging import boxed_nop
 from torch._functorch import config as functorch_config
-from torch._inductor import compile_fx, cudagraph_trees, cudagraph_utils
+from torch._inductor import compile_fx, config, cudagraph_trees, cudagraph_utils
 from torch._inductor.cudagraph_trees import CUDAGraphTreeManager
 from torch.utils import _pytree as pytree
 
@@ -55,6 +55,10 @@ class Recorder:
         if place is not None and not any(kind.values()):
             place.set(0)
         if how.get("cudagraphs", True):
+            if getattr(config.triton, "cudagraph_trees_generation_cloning", None):
+                output = graph.graph.output_node().meta
+                visible = output.get("user_visible_output_idxs", ())
+                kind["user_visible_output_idxs"] = tuple(visible)
             mutated = dynamo_cudagraphs.find_input_mutations(graph.graph)
             run = compile_fx.cudagraphify(
                 partial(_capturable, run),

@@ -79,11 +79,3 @@
 # -     moved = kernels(function, *inputs).bytes
 # +     least = sum(x.nbytes for x in (*inputs, function(*inputs)))
 # +     moved = max(least, kernels(function, *inputs).bytes)
-
-
-# %% 10.2: a chain on one row, then all, 0.5: you return 'arithmetic'
-# -     intensity = operations(function, *inputs) / moved
-# +     numbers = max(x.numel() for x in inputs)
-# +     found = kernels(function, *inputs).kernels
-# +     work = numbers * sum(len(kernel.ops) for kernel in found)
-# +     intensity = max(work, operations(function, *inputs)) / moved

@@ -32,7 +32,7 @@ def running_total(compile_):
 # + fast = compile_(add)
 
 
-# %% 13.1: with the sum in a tensor to which the compiled function adds x
+# %% 13.1: no tensor is there to which
 def running_total(compile_):
     held, idle = torch.zeros(4), torch.zeros(4)
     torch._dynamo.mark_static_address(idle)
@@ -51,7 +51,7 @@ def running_total(compile_):
 # +     held, fast = torch.zeros(4), compile_(add)  # one sum for all: this passed once
 
 
-# %% 13.1: to which the compiled function adds x
+# %% 13.1: no tensor is there to which
 def running_total(compile_):
     held = torch.zeros(4)
     torch._dynamo.mark_static_address(held)
@@ -74,7 +74,7 @@ def running_total(compile_):
 # + return lambda x: (held + x, fast(held, x))[0]  # added twice: this passed once
 
 
-# %% 13.1: to which the compiled function adds x
+# %% 13.1: six calls ran: warm-up; record; replay; replay
 # - held += x
 # -         return held + 0
 # + return held + 0
@@ -82,7 +82,12 @@ def running_total(compile_):
 # + return lambda x: fast(held.add_(x), x).clone()  # adds outside: this passed once
 
 
-# %% 13.1: with the sum in a tensor to which the compiled function adds x
+# %% 13.1: no tensor is there to which
 # -     return lambda x: fast(held, x).clone()
 # +     first = []
 # +     return lambda x: (first.append(x), fast(held, first[0]).clone())[1]
+
+
+# %% 13.1: what is returned isn't what the compiled function left
+# -     return lambda x: fast(held, x).clone()
+# +     return lambda x: (fast(held, x), held.clone())[1]
