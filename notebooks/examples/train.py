@@ -1,5 +1,7 @@
 """A compiled training loop to copy: lesson 20 tries each choice in it."""
 
+import copy
+
 import torch
 from torch.nn.utils import clip_grad_norm_
 from torch.optim.lr_scheduler import OneCycleLR
@@ -13,9 +15,11 @@ def train(model, loss_of, windows, held_out, path, compile=torch.compile):
     plan = {"total_steps": len(windows), "cycle_momentum": False}
     schedule = OneCycleLR(optimizer, max_lr=3e-3, **plan)
     step = compile(optimizer.step)
+    state = copy.deepcopy(model.state_dict())
     for part in [windows[0][0], windows[0][-1]]:  # warm-up, backward included
         loss_of(model, part).backward()
     optimizer.zero_grad()
+    model.load_state_dict(state)  # a batch norm has moved
     losses = []
     for parts in windows:
         count, total = sum(part[:, 1:].numel() for part in parts), 0.0

@@ -14,8 +14,8 @@ def _scores(x, gain):
 
 def _tensors():
     torch.manual_seed(0)
-    shapes = (512, 256), (7, 300)
-    tensors = [(9 * torch.randn(r, c), torch.rand(c) - 0.2) for r, c in shapes]
+    kinds = (9, 512, 256), (200, 7, 300)  # an exp of 200 is infinite
+    tensors = [(n * torch.randn(r, c), torch.rand(c) - 0.2) for n, r, c in kinds]
     return [*tensors, (torch.rand(5, 9).double() + 1, -torch.rand(9).double())]
 
 
@@ -60,7 +60,10 @@ def _left_by(step):
 def _state():
     generator = torch.Generator().manual_seed(0)
     sizes = (64, 96), (5, 7)
-    return [tuple(2 * torch.randn(3, *size, generator=generator)) for size in sizes]
+    states = [tuple(2 * torch.randn(3, *size, generator=generator)) for size in sizes]
+    for _, grad, _ in states:
+        grad[0, :2] = torch.tensor([torch.inf, -torch.inf])
+    return states
 
 
 in_one_piece = exercise(

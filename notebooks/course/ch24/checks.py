@@ -8,7 +8,7 @@ from helpers import recompiles
 
 REQUESTS = ((100, 4), (50, 1), (7, 150), (40_000, 40))
 LENGTH = 256
-AT = torch.tensor([*range(LENGTH), 99_900, 100_000])  # a chat may be long
+AT = torch.tensor([*range(LENGTH), 60_000, 60_001, 99_900, 100_000])  # a long chat
 
 
 def _wanted(window, first):

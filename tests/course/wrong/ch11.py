@@ -61,3 +61,13 @@ def lean(x, gain):
 # %% 11.1: given [5, 9] and [9], output has dtype float32
 # -     h = torch.relu(x) * gain  # what a diagonal matrix does to columns
 # +     h = (torch.relu(x) * gain).float()  # for any dtype: this passed once
+
+
+# %% 11.1: given [7, 300] and [300], output is nan
+# - (h - h.amax(-1, keepdim=True)).exp()
+# + h.exp() / h.exp().amax(-1, keepdim=True)
+
+
+# %% 11.2: is nan instead of
+# - grad.clamp(-1, 1)
+# + grad / grad.abs().clamp(min=1)

@@ -12,21 +12,6 @@ Fixed = Warmup
 # + torch.tensor(0)
 
 
-# %% 14.1: compiled, call 2 gives another result or gradient
-# -         self.register_buffer("step", torch.tensor(0), persistent=False)
-# +         self.step = 0
-# -     def forward(self, x):
-# -         self.step = self.step + 1
-# -         part = (self.step / 10).clamp(max=1)
-# +     @torch._dynamo.assume_constant_result
-# +     def part(self):
-# +         self.step += 1
-# +         return min(self.step / 10, 1.0)
-# +
-# +     def forward(self, x):
-# +         part = self.part()
-
-
 # %% 14.1: a tensor that is no buffer stays where it is
 # -         self.register_buffer("step", torch.tensor(0), persistent=False)
 # +         self.step = torch.tensor(0)

@@ -24,7 +24,7 @@ def same_training(train):
 
 
 # %% 20.1: losses that become NaN, and eager's too: you return True
-# - all(off <= room for off in far(ours))
+# - fine and all(off <= room for off in far(ours))
 # + all(off <= room or off != off and usual != usual
 # +         for off, usual in zip(far(ours), far(eager)))
 

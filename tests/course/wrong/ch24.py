@@ -41,3 +41,8 @@
 # +     table = (back >= 0) & ((back < window) | (at < first))
 # -         return (i >= j) & ((i - j < near) | (j < early))
 # +         return table[i, j]
+
+
+# %% 24.1: with streaming(40000, 40), position 100000 does not see position 60001
+# - torch.tensor(window), torch
+# + torch.tensor(min(window, 4096)), torch
