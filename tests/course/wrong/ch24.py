@@ -43,6 +43,6 @@
 # +         return table[i, j]
 
 
-# %% 24.1: with streaming(40000, 40), position 100000 does not see position 60001
+# %% 24.1: with streaming(40000, 40), position 99900 does not see position 60000
 # - torch.tensor(window), torch
 # + torch.tensor(min(window, 4096)), torch
