@@ -70,6 +70,7 @@ class Kernels(TableResult):
 
     kernels: tuple[Kernel, ...]
     breaks: int = 0
+    uncompiled: tuple[str, ...] = ()  # places from which Inductor's failure is eager
 
     @property
     def bytes(self) -> int:
@@ -103,7 +104,7 @@ class Kernels(TableResult):
         calls = count(len(self.library), "library call")
         text = f"{count(len(self.generated), 'kernel')}, {calls}, {size(self.bytes)}"
         partly = "; only partly compiled, graphs(f, x) says where it stops"
-        return text + (partly if self.breaks else "")
+        return text + partly * bool(self.breaks)
 
 
 def kernels(
@@ -126,7 +127,9 @@ def kernels(
     unknown mode or option.
     """
     launches, events = _compile(fn, inputs, kwargs, backward, mode, options, dynamic)
-    return Kernels(tuple(launches), len(breaks_among(events, fn)))
+    stops = breaks_among(events, fn)
+    lost = (stop.place for stop in stops if stop.reason.startswith("Backend compiler"))
+    return Kernels(tuple(launches), len(stops), tuple(dict.fromkeys(lost)))
 
 
 def _compile(

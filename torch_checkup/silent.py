@@ -19,6 +19,7 @@ import torch
 
 from .capture import least_captured
 from .helpers import correctness, text
+from .helpers.codegen import kernels
 from .helpers.errors import one_line
 from .helpers.session import restored, undisturbed
 from .helpers.text import Table
@@ -52,12 +53,24 @@ def part(m: Model) -> Part:
     seen = text.count(len(noticed), "change") if noticed else "nothing to change"
     skipped = any(stop.skipped for stop in least_captured(m)[0].breaks)
     runs = "only a part of it runs compiled, see capture"
+    if lost := _uncompiled(m):
+        skipped, runs = True, f"Inductor can't compile the graph at {lost}: it's eager"
     says = f"{runs if skipped else 'its graph runs'}; {seen} after the first call"
     says += " noticed" * bool(noticed)
     if names:
         says = f"not noticed after the first call: {', '.join(names)}"
     verdict = "bad" if names else "look" if skipped else "good"
     return Part("silent", verdict, says, counts, (table,) * bool(rows), tuple(advice))
+
+
+def _uncompiled(m: Model) -> str:
+    """Return the line from which a captured graph runs eagerly, or ''."""
+    inputs, kwargs = m.calls[0]
+    with suppress(Exception):  # it fails in another part too, and is reported there
+        if least_captured(m)[0].breaks:  # without one, it is the call that raises
+            made = kernels(m.program, *inputs, kwargs=kwargs, backward=m.train)
+            return ", ".join(made.uncompiled)
+    return ""
 
 
 def _writes(m: Model) -> bool:
@@ -75,12 +88,14 @@ def _why_eager(m: Model) -> str:
     if m.unused:
         return (
             f"no graph ran: what torch.compile returns ({m.unused}) is never called; "
-            "the model runs eagerly, and other parts judge torch.compile(model)"
+            "the model runs eagerly. Compile what is called, such as a method"
         )
     least, _ = least_captured(m)
     if not least.count:
         why = ": no operation of torch was found to capture"
-        if least.breaks:
+        if inspect.isgeneratorfunction(inspect.unwrap(getattr(m.fn, "forward", m.fn))):
+            why = ": a generator isn't compiled; return a list"
+        elif least.breaks:
             why = "; see capture"
         elif torch._dynamo.config.disable:
             why = ": TORCH_COMPILE_DISABLE is set"

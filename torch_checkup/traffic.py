@@ -31,8 +31,9 @@ def part(m: Model) -> Part:
         f"{text.count(len(ours.generated), 'kernel')} and "
         f"{text.count(len(ours.library), 'library call')} move {moved}"
     )
+    says += ", eager parts not counted" * bool(ours.breaks)
     fewer = ours.kernels and ours.bytes < _FEWER_BYTES * usual.bytes
-    verdict, advice = "good" if fewer else "look", ()
+    verdict, advice = "good" if fewer and not ours.breaks else "look", ()
     if wider:
         verdict = "bad" if wider == "float64" else "look"  # a loss may be float32
         says = f"the result is {wider}, wider than all inputs and weights; {says}"
