@@ -31,7 +31,7 @@ def part(m: Model) -> Part:
         f"{text.count(len(ours.generated), 'kernel')} and "
         f"{text.count(len(ours.library), 'library call')} move {moved}"
     )
-    says += ", eager parts not counted" * bool(ours.breaks)
+    says += ", eager parts not counted" * bool(ours.breaks and ours.kernels)
     fewer = ours.kernels and ours.bytes < _FEWER_BYTES * usual.bytes
     verdict, advice = "good" if fewer and not ours.breaks else "look", ()
     if wider:
