@@ -445,8 +445,8 @@ def few_compiles(
         if call.compiles
     ]
     spent = f"{len(calls)} calls cost {count(cost.total, 'compile')}"
-    few = [*told[:4], *["\n  ..."][: len(told) > 4]]
-    return f"{spent}, and {most} was asked for.{''.join(few)}"
+    told[4:] = ["\n  ..."] * (len(told) > 4)
+    return f"{spent}, and {most} was asked for.{''.join(told)}"
 
 
 def _copied(call: Call) -> Call:
