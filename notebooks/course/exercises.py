@@ -379,12 +379,14 @@ def near(value: Any, wanted: Any, tolerance: float = 1e-5) -> bool:
     )
 
 
-def left_behind(module: Any) -> list[Any]:
-    """Return the tensors that a module keeps, and its ``.to(...)`` does not move."""
+def left_behind(module: Any) -> str | None:
+    """Say so, if ``.to(...)`` doesn't move a tensor that *module* keeps; else None."""
     from helpers.tensors import tensors
 
     moved = {"_parameters": {}, "_buffers": {}, "_modules": {}}
-    return [*tensors([vars(part) | moved for part in module.modules()])]
+    if not [*tensors([vars(part) | moved for part in module.modules()])]:
+        return None
+    return "a tensor that is no buffer stays where it is when the module moves"
 
 
 def in_place(module: Any, *inputs: Any) -> str | None:

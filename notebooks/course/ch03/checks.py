@@ -136,8 +136,10 @@ def meter(answer):
     kept = [*module.buffers(), *vars(module).values()]
     if any(getattr(value, "requires_grad", False) for value in kept):
         return "what the module keeps requires a gradient: each call's graph stays"
-    if left_behind(module) or not [*module.buffers()]:
-        return "a tensor that is no buffer stays where it is when the module moves"
+    if told := left_behind(module):
+        return told
+    if not [*module.buffers()]:
+        return "it keeps no buffer, and what is elsewhere stays where it is"
     half, one = answer().bfloat16(), torch.ones(1, dtype=torch.bfloat16)
     for _ in range(300):  # bfloat16 has no 257
         result = half(one)

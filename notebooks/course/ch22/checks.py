@@ -36,6 +36,11 @@ CASES = (  # what happens, the records, and what is to be said
         [(1, 1, SIZE[0]), (2, 0, SIZE[0]), (2, 2, MODE[0])],
     ),
     (
+        "in step 1, rank 0 compiles a function for the first time, and rank 1 again",
+        [_steps([], []), _steps([], SIZE)],
+        [],
+    ),
+    (
         "in step 1, rank 0 compiles once, and rank 1 twice",
         [_steps([], MODE), _steps([], SIZE)],
         [],
