@@ -89,7 +89,7 @@ browser: setup ## run every notebook in JupyterLab in headless Chromium: cells, 
 	$(PY) -m tests.proof browser --pictures .cache/screenshots
 
 bench: setup ## measure what the course promises (long, wants a quiet machine)
-	@for name in ratio aa picture starts report; do \
+	@for name in ratio aa picture starts; do \
 	  echo "== $$name"; $(PY) -m tests.benchmarks $$name || exit 1; done
 
 # Not after setup: a machine that is lent for its GPU has a Python with torch already.

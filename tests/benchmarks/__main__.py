@@ -4,9 +4,10 @@ import os
 import sys
 from importlib import import_module
 
+from tests.proof import report
 from tools.commands import command
 
-NAMES = ("aa", "checkup", "dumps", "picture", "ratio", "starts", "report")
+NAMES = ("aa", "checkup", "dumps", "picture", "ratio", "starts")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -18,9 +19,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--real", action="store_true", help="dumps: against this GPU")
     given = parser.parse_args(arguments)
     settings = {"aa": (given.runs,), "ratio": (given.runs,), "dumps": (given.real,)}
-    room = "proof" if given.name == "report" else "benchmarks"
-    benchmark = import_module(f"tests.{room}.{given.name}")
+    benchmark = import_module(f"tests.benchmarks.{given.name}")
     benchmark.main(*settings.get(given.name, ()))
+    report.main()
     return 0
 
 

@@ -7,6 +7,7 @@ import importlib
 import os
 import sys
 
+from tests.proof import report
 from tools.commands import command
 
 NAMES = {
@@ -19,7 +20,7 @@ NAMES = {
     "since": "run small programs on several torches: what works since when?",
     "published": "hold forecasts for GPUs against times that others measured",
     "versions": "run the notebooks on another torch, and list what differs",
-    "report": "write what was recorded, benchmarks too, into the pages that show it",
+    "report": "only write what was recorded into the pages, as each of these does",
 }
 
 
@@ -32,7 +33,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("rest", nargs=argparse.REMAINDER, help="its own, and --help")
     given = parser.parse_args(arguments)
     module = importlib.import_module(f"tests.proof.{given.name}")
-    return int(module.main(given.rest) or 0)
+    try:
+        return int(module.main(given.rest) or 0)
+    finally:  # what is kept shows at once, of a run that was stopped too
+        report.main()
 
 
 if __name__ == "__main__":
