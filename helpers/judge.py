@@ -393,8 +393,7 @@ class Eager:
         left = list[bool]()
 
         def run(call: Callable[[], Any]) -> Any:
-            before = torch.get_rng_state()
-            result = call()
+            before, result = torch.get_rng_state(), call()
             left.append(not torch.equal(before, torch.get_rng_state()))
             return result
 

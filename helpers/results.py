@@ -69,10 +69,9 @@ class Machine:
 
 def version_of(package: str) -> str | None:
     """Return the installed version of *package*, or None."""
-    try:
+    with suppress(metadata.PackageNotFoundError):
         return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
+    return None
 
 
 def versions() -> str:

@@ -1,16 +1,18 @@
 """The part ``recompiles``: what compiles again over these inputs, and what stops it.
 
 Guards that fail for one cause are one finding, with the user's line that needs what
-they test.  `KINDS` has the options for each kind of guard, and these are tried.
+they test.  `guards.toml` has the options for each kind of guard, and these are tried.
 """
 
 from __future__ import annotations
 
 import re
 import time
+import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from importlib.resources import files
 from typing import NamedTuple
 
 import torch
@@ -63,7 +65,21 @@ def part(m: Model) -> Part:
     }
     attempts = Attempts(m, seen, rounds, bool(names))
     advice = () if verdict == "good" else tuple(attempts.lines())
+    advice += (_NO_SKIP,) * bool(_skips(seen))
     return Part("recompiles", verdict, says, counts, shown(seen), advice + compiles(m))
+
+
+_NO_SKIP = "untried: torch.compile(model, fullgraph=True) skips nothing: it may raise"
+
+
+def _skips(seen: Recompiles) -> str:
+    """Return which call makes later ones eager, whose graphs it had before; or ''."""
+    for number, call in enumerate(seen.calls, 1):
+        if call.failed and not call.graphs:
+            at = call.failed[0].place.rstrip(":")
+            says = f"call {number} compiles to no graph ({at}): what it runs is skipped"
+            return f"{says}, and eager in later calls"
+    return ""
 
 
 def _verdict(
@@ -85,6 +101,8 @@ def _verdict(
         verdict, says = "look", f"these inputs compile {extra} more versions"
     elif not extra:
         says = "no second version"
+    if skips := _skips(seen):
+        verdict, says = "bad", skips
     if m.fails:
         says += f"; left out, as eager raises: {text.count(len(m.fails), 'call')}"
     elif len(m.calls) == 1:
@@ -128,9 +146,10 @@ class Kind(NamedTuple):
     *untried* is a change of the user's source, for where nothing that is tried helps.
     """
 
+    name: str
     pattern: str
     words: str
-    options: tuple[Maker, ...] = ()
+    options: Sequence[str] = ()
     untried: str = ""
 
 
@@ -168,113 +187,23 @@ _NO_DUCK = Option(
     around=lambda: shapes.patch(use_duck_shape=False),
 )
 [_SCALARS] = options.switches("torch._dynamo.config.capture_scalar_outputs = True")
-_SIZE = r"tensor '(.+?)' size mismatch at index (\d+)"
-_NAME = r"(?:L\['?)?([\w.\[\]']+)"
 _LIMIT = 64
-_OPTIONAL = Kind(
-    r"^([^\s(]+) (?:is(?: not)?|==) None$"
-    r"|expected type of '(.+?)' to be .*NoneType",
-    "{0} is given in some calls, None in others",
-    (lambda m, found: options.filled(m, found.name),),
-    "warm up with each form that is meant, for these versions come to an end; or give "
-    "a value that changes nothing in place of None",
-)
-KINDS = (  # the first that fits counts; what torch's own hint names is tried, too
-    Kind(
-        rf"{_SIZE}.*Guard failed on a parameter",
-        "the parameter {0} has a different size in dimension {1}",
-    ),
-    Kind(
-        _SIZE,
-        "{0} has a different size in dimension {1}",
-        (lambda m, _: options.marked(m), lambda *_: [_DYNAMIC], _unbacked),
-        "pad it to a few sizes",
-    ),
-    Kind(
-        r"tensor '(.+?)' dtype mismatch",
-        "{0} has a different dtype",
-        (_one_dtype,),
-        "bring it to one dtype before the call",
-    ),
-    Kind(
-        r"tensor '(.+?)' rank mismatch",
-        "{0} has a different number of dimensions",
-        untried="bring it to one number of dimensions before the call",
-    ),
-    Kind(
-        r"tensor '(.+?)' requires_grad mismatch",
-        "{0} differs in whether it requires gradients",
-        (_detached,),
-    ),
-    Kind(
-        r"tensor '(.+?)' .*dispatch key",
-        "{0} is another kind of tensor, such as one made in inference mode",
-        (_cloned,),
-        "make it in one way: under torch.no_grad() in place of inference_mode()",
-    ),
-    _OPTIONAL,
-    Kind(
-        r"expected type of '(.+?)' to be ",
-        "{0} is of a different class",
-        untried="give it in one class: x.as_subclass(torch.Tensor) for a tensor",
-    ),
-    Kind(
-        r"KeyError on (\S+)|dict_contains\((.+)\)",
-        "{0} is a key in some calls, and missing in others",
-        untried="always give the same keys",
-    ),
-    Kind(
-        r"GLOBAL_STATE changed: ",
-        "",
-        (lambda _, found: options.settings_kept(settings_in(found.guard.test)),),
-    ),
-    Kind(
-        r"(\S+)\.size\(\)\[\d+\] == (\S+)\.size\(\)\[\d+\]",
-        "sizes of {0} and {1} were equal by chance in the first call",
-        (lambda *_: [_NO_DUCK], lambda m, _: options.marked(m)),
-    ),
-    Kind(
-        r"(\S+)\.size\(\)",
-        "a size of {0} is outside of what was compiled",
-        (_unbacked,),
-        "a size of 0 or 1 has its own version: pad it",
-    ),
-    Kind(
-        rf"len\({_NAME}\) == ",
-        "{0} has a different length",
-        untried="always as many: fill it before the first call, or give one tensor",
-    ),
-    Kind(
-        r"^(___stack\d+)\b",
-        "{0} is a different value",
-        (lambda *_: [_SCALARS],),  # it may be a size, and cannot stay a tensor
-        "keep it a tensor, and choose with torch.where",
-    ),
-    Kind(
-        rf"^{_NAME} == ['\"]",
-        "{0} is a different text",
-        untried="make what depends on it once, where it is set; what it chooses among "
-        "can be one tensor, indexed by a number in a tensor",
-    ),
-    Kind(rf"^{_NAME} == (?:True|False|None)", "{0} is a choice"),
-    Kind(
-        rf"^{_NAME} == ",
-        "{0} is a constant in compiled code",
-        (lambda m, found: options.as_tensor(m, found.name),),
-        "keep it in a tensor, or leave it out of the compiled function",
-    ),
-    Kind(
-        r"Duplicate tensor|^\S+ is (?:not )?\S+$",
-        "one tensor is given twice in some calls",
-        untried="give a copy, .clone()",
-    ),
-    Kind(
-        rf"check_obj_id\({_NAME}|check_type_id\({_NAME}",
-        "{0} is a different object",
-        untried="make it once, outside, and give the same one each time",
-    ),
-    Kind("", "", untried="see what changes there"),
-)
+_MAKERS: dict[str, Maker] = {
+    "as_tensor": lambda m, found: options.as_tensor(m, found.name),
+    "cloned": _cloned,
+    "detached": _detached,
+    "dynamic": lambda *_: [_DYNAMIC],
+    "filled": lambda m, found: options.filled(m, found.name),
+    "marked": lambda m, _: options.marked(m),
+    "no_duck": lambda *_: [_NO_DUCK],
+    "one_dtype": _one_dtype,
+    "scalars": lambda *_: [_SCALARS],
+    "settings": lambda _, found: options.settings_kept(settings_in(found.guard.test)),
+    "unbacked": _unbacked,
+}
+_TEXT = (files(__package__) / "guards.toml").read_text(encoding="utf-8")
+KINDS = {name: Kind(name, **one) for name, one in tomllib.loads(_TEXT).items()}
+"""The first that fits counts; what torch's own hint names is tried, too."""
 
 
 def findings(guards: Iterable[Guard], optional: Collection[str] = ()) -> list[Finding]:
@@ -284,10 +213,10 @@ def findings(guards: Iterable[Guard], optional: Collection[str] = ()) -> list[Fi
     """
     found = dict[str, Finding]()
     for guard in guards:
-        kind = next(k for k in KINDS if re.search(k.pattern, guard.test))
-        typed = re.match(rf"___check_type_id\({_NAME},", guard.test)
+        kind = next(k for k in KINDS.values() if re.search(k.pattern, guard.test))
+        typed = re.match(r"___check_type_id\((?:L\['?)?([\w.\[\]']+),", guard.test)
         if typed and typed[1] in optional:  # another type, here None
-            kind = _OPTIONAL._replace(pattern=typed.re.pattern)
+            kind = KINDS["optional"]._replace(pattern=typed.re.pattern)
         groups = [*filter(None, re.search(kind.pattern, guard.test).groups())]
         words = kind.words.format(*groups) or in_words(guard.test, guard.source)
         words = re.sub(r"\bkwargs\['(\w+)'\]", r"\1", named(words, guard.source))
@@ -348,7 +277,7 @@ class Attempts:
             words += f": untried: {own}; or" if own else ":"  # a setting comes last
             yield f"{words} {line}: {self._built(self.tried[line])}"
         for found in rest:
-            if not helps or found.kind.pattern != _SIZE:  # one issue may hide a fix
+            if not helps or found.kind.name != "size":  # one issue may hide a fix
                 yield from self._untried(found)
         for option in self._limits(bool(helps)):
             if (one := self.try_(option)).helps and (effect := self._built(one)):
@@ -387,8 +316,8 @@ class Attempts:
             yield Option(line, options={"isolate_recompiles": True})
 
     def _made(self, found: Finding) -> Iterator[Option]:
-        for make in found.kind.options:
-            yield from make(self.m, found)
+        for name in found.kind.options:
+            yield from _MAKERS[name](self.m, found)
         yield from options.switches(found.guard.hint)
 
     def _best(self, found: Finding) -> Tried | None:
@@ -436,7 +365,7 @@ class Attempts:
     def _untried(self, found: Finding) -> Iterator[str]:
         """Yield the change of the user's source that may help, and where."""
         said = "\n".join(one.why for one in self.tried.values())
-        if found.kind.pattern == _SIZE and (needed := line_in(said)):
+        if found.kind.name == "size" and (needed := line_in(said)):
             yield (
                 f"{found.words}: it is needed as a number, as a key of a table is "
                 f"({needed}): untried: make what depends on it once, for the largest "

@@ -37,11 +37,13 @@ SWITCHES = {  # for words in the line of a break, or in torch's reason
 
 def part(m: Model) -> Part:
     """Is everything captured?"""
-    now, _ = least_captured(m)
+    now, number = least_captured(m)
     graph, stops = text.count(now.count, "graph"), len(now.breaks)
-    verdict, says = "good", "all of it is one graph"
+    of = "what it compiles" if m.in_pieces else "all of it"
+    verdict, says = "good", f"{of} is one graph"
     if not now.count:
-        verdict, says = "bad", "nothing was captured: all of it runs eagerly"
+        of_call = f" of call {number + 1}" if len(m.calls) > 1 else ""
+        verdict, says = "bad", f"nothing was captured{of_call}: all of it runs eagerly"
     elif stops:
         cut = f" cut it into {graph}" if now.count > stops else f", {graph} captured"
         cut = cut if now.count <= stops + 1 else f", {graph} in all"

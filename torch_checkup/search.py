@@ -364,6 +364,9 @@ class Search:
         progress = self.progress
         raises = self.sought.field in ("raises", "exception")
         does = "stops at it" if raises else "captured a different program"
+        stale = partial(_wrong, self.m, self.sought, self.forgetting)
+        if not raises and not self.progress.spend(stale):
+            does = "ran the graph of an earlier call: no guard tells them apart"
         progress.note(f"Dynamo {does}")
         progress.put(doing="while lines were left to eager")
         try:
@@ -378,6 +381,16 @@ class Search:
             return
         progress.put(**line.place)
         progress.note(f"right where it runs eagerly: `{line.place['code']}`")
+
+    def forgetting(self) -> Callable[..., Any]:
+        """Return the model, captured anew in each call."""
+        captured = self.m.compiled(backend="eager")
+
+        def run(*inputs: Any, **kwargs: Any) -> Any:
+            torch.compiler.reset()
+            return captured(*inputs, **kwargs)
+
+        return run
 
     def without_line(self) -> Line | None:
         """Return the last line that by itself, run eagerly, makes it right."""

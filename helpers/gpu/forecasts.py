@@ -232,8 +232,7 @@ def forecast(
     Raises InputError for an unknown GPU, one or a dtype without published peaks, a
     model that doesn't fit its memory, and what ``dump_triton`` refuses.
     """
-    kwargs = kwargs or {}
-    chip = gpus.find(gpu)
+    chip, kwargs = gpus.find(gpu), kwargs or {}
     peaks = gpus.peaks(chip)
     _check_memory(fn, inputs, kwargs, chip)
     program, outside = _Working(), _Outside()

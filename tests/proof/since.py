@@ -96,9 +96,9 @@ def _one_a_line(found: re.Match) -> str:
 
 
 def _field() -> Iterator[dict[str, Any]]:
-    """Yield the programs after public reports; caches aren't a question here."""
+    """Yield the programs after public reports; not those of other questions."""
     for case in cases().values():
-        if case.part != "start":
+        if case.area in OWN["field"]:
             name = OWN["names"].get(case.name, case.name)
             row = {"name": name, "group": OWN["field"][case.area], "link": case.report}
             yield row | {"program": case.program.strip(), "train": case.train}

@@ -154,7 +154,7 @@ CAPTURE = {
     "a list that a tensor chooses from": (
         calls("x, which", "for i in which:", "    x = x * T[i]", "return x")
         + "T = [1.0, 2.0]\ndef make(): return f, (X, torch.tensor([0, 1]))\n",
-        [r"T\[i\]: untried: a list takes a number"],
+        [r"T\[i\]: untried: a tensor takes index_select"],
     ),
     "rows that a mask chooses": (
         calls("x", "y = torch.zeros_like(x)", "y[x > 0] = 2 * x[x > 0]", "return y")
