@@ -287,8 +287,8 @@ def _judge(exercise: Exercise, answer: Any) -> str | None:
         cause = own[-1] if own else error
         who = "your answer" if own else "your answer, or the check with it,"
         lines = [f"{who} raised {type(cause).__name__}: {cause}"]
-        for frame in _own_frames(cause):
-            lines.append(f"  your line {frame.lineno}, in {frame.name}: {frame.line}")
+        frames = [f"{f.lineno}, in {f.name}: {f.line}" for f in _own_frames(cause)]
+        lines += [f"  your line {one}" for one in dict.fromkeys(frames)]
         lines += getattr(error, "__notes__", ())
         lines.append("  Call it yourself in a new cell, to see where it goes wrong.")
         return "\n".join(lines)
@@ -394,10 +394,9 @@ def in_place(module: Any, *inputs: Any) -> str | None:
 
     See https://github.com/pytorch/pytorch/pull/197039.
     """
-    kept = [*module.buffers()]
-    before = [tensor._version for tensor in kept]
+    before = [(tensor, tensor.clone()) for tensor in module.buffers()]
     module(*inputs)
-    if [tensor._version for tensor in kept] == before:
+    if all(tensor.equal(copy) for tensor, copy in before):
         return None
     return (
         "it writes in place what a compiled backward may read when it was written: "

@@ -35,6 +35,6 @@ def train(model, loss_of, windows, held_out, path, compile=torch.compile):
     model.eval()
     with torch.no_grad():  # compiles its own version
         held = loss_of(model, held_out) / held_out[:, 1:].numel()
-    model.train()
+    model.train()  # all parts: one that came in eval() needs eval() again
     torch.save(model.state_dict(), path)  # no "_orig_mod." in its keys
     return torch.stack(losses).tolist(), held.item()

@@ -3,7 +3,7 @@
 
 # %% 03.1
 def gate():
-    return "matches,compiled,graphs=2,stale=0,later_recompiles=0"
+    return "matches,compiled,graphs=2,breaks=1,stale=0,later_recompiles=0"
 
 
 # %% 03.2

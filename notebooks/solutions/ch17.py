@@ -7,7 +7,11 @@ class Free(torch.Tensor):
 
     @staticmethod
     def __new__(cls, raw, scale):
-        like = {"dtype": raw.dtype, "device": raw.device}
+        like = {
+            "dtype": raw.dtype,
+            "device": raw.device,
+            "strides": raw.stride(),
+        }
         return torch.Tensor._make_wrapper_subclass(cls, raw.shape, **like)
 
     def __init__(self, raw, scale):

@@ -30,7 +30,11 @@ GOOD = {
 }
 PASS = {
     "a good model": {},
-    "a good model after an upgrade": {"kernels": 999, "recompiles": 2, "speedup": 0.01},
+    "a good model after an upgrade": {
+        "kernels": 9999,
+        "recompiles": 99,
+        "speedup": 0.01,
+    },
     "a good model with fewer kernels": {"kernels": 1, "library": 0, "speedup": 9.0},
 }
 STOP = {
@@ -44,6 +48,7 @@ STOP = {
     },
     "one that runs eagerly from its one break on": {"graphs": 1},
     "one with a second break": {"graphs": 3, "breaks": 2},
+    "one with a second break, and nothing compiled behind it": {"breaks": 2},
     "one that goes stale": {"stale": 1},
     "one that compiles for inputs it has seen": {
         "recompiles": 2,
@@ -56,10 +61,10 @@ STOP = {
 @exercise(
     "03.1",
     hints=(
-        "Five versions to stop: which part of a report names each?",
+        "Seven versions to stop: which part of a report names each?",
         "A rule on kernels, on speed, or on all recompiles stops the good one too.",
-        "matches, compiled, graphs=2, stale=0 and later_recompiles=0: with commas, one "
-        "text.",
+        "matches, compiled, graphs=2, breaks=1, stale=0 and later_recompiles=0: with "
+        "commas, one text.",
     ),
     passed="It stops what is worse, and not what is only different.",
 )
@@ -109,7 +114,9 @@ def _inputs(dtype=torch.float32):
     """Return inputs whose largest number grows, and grows no longer."""
     draw = torch.Generator().manual_seed(0)
     sizes = 0.1, 3.0, 0.5, 4.0
-    return [(s * torch.randn(6, 4, generator=draw)).to(dtype) for s in sizes]
+    found = [(s * torch.randn(6, 4, generator=draw)).to(dtype) for s in sizes]
+    found[2][0, 0] = torch.nan  # which is no call's largest number
+    return found
 
 
 @exercise(

@@ -30,7 +30,7 @@ def _call(model):
 @exercise(
     "14.1",
     hints=(
-        "A float that is counted compiles each time, too. Which values aren't guarded, "
+        "A float that is counted compiles again, too. Which values aren't guarded, "
         "in the lines of 'Modes, dtypes and strides'?",
         "The values of tensors. A buffer can count, if its key stays out of the "
         "checkpoint. Which method of a tensor does what min() does?",

@@ -32,7 +32,7 @@ def _halved(x, limit):
         "Two things are carried from turn to turn, x and the number of turns, and "
         "both must be tensors. The limit may be read from outside.",
         "while_loop(lambda x, turns: x.abs().max() > limit, lambda x, turns: (x / 2, "
-        "turns + 1), (x, torch.zeros((), dtype=torch.int64))).",
+        "turns + 1), (x, x.new_zeros((), dtype=torch.int64))).",
     ),
     passed="One graph, and as many turns as the numbers need.",
     like=_halved,

@@ -48,8 +48,10 @@ def _train(eager_off, compiled_off):
     """Return a training run whose losses are off by so much, at each step."""
 
     def train(dtype, compiled):
-        exact = dtype == torch.float64 and not compiled
-        shifts = _NEVER if exact else compiled_off if compiled else eager_off
+        exact = _NEVER if dtype == torch.float64 else eager_off
+        shifts = compiled_off if compiled else exact
+        if compiled and dtype == torch.float64:  # what is broken is it there, too
+            shifts = [shift / 2 for shift in shifts]
         return [2 - 0.01 * step + shift for step, shift in enumerate(shifts)]
 
     return train

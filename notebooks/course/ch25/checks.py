@@ -54,8 +54,8 @@ def _left(compiled, state):
 @exercise(
     "25.1",
     hints=(
-        "Two kinds of calls come: under no_grad, and with a backward. Which compiles "
-        "does each need?",
+        "Two kinds of calls come: under no_grad, which isn't inference_mode, and with "
+        "a backward. Which compiles does each need?",
         "Mark the rows as dynamic, so that one version serves every size. Call it once "
         "under no_grad, and once with gradients and a backward. .backward() adds to "
         "the model's gradients; torch.autograd.grad doesn't.",

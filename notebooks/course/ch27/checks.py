@@ -192,7 +192,10 @@ def ready_or_not(ready):
             put_back() as left,
             unlogged(),
         ):
-            answer = ready(compiled, model, samples, backend.ran.__len__)
+            try:
+                answer = ready(compiled, model, samples, backend.ran.__len__)
+            except Exception as error:
+                answer = error
         if not same(answer, good):
             wanted = "pass" if good else "be stopped"
             return f"{what} should {wanted}, and your gate says {answer!r}"

@@ -141,9 +141,8 @@ def one_compile_for_all(serve):
                 return f"{what}: it changes the texts that it's given"
             wanted = torch.cat([reference(torch.tensor([t]))[0][:, 0] for t in texts])
             if not near(vectors, wanted):
-                return (
-                    f"{what}: the answer differs. Does the mask hide what you padded?"
-                )
+                asks = "Is each row of the first token, and is what you padded hidden?"
+                return f"{what}: the answer differs. {asks}"
             if not backend.ran:
                 return f"{what}: nothing ran that your backend compiled"
             if len(backend.captured) > 1:

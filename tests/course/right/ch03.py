@@ -1,6 +1,6 @@
 # %% 03.1: in other signs, and with all that a fixed model keeps
 def gate():
-    return "matches, compiled, graphs == 2, stale=0, later_recompiles<1, promotes=0,"
+    return "matches, compiled, graphs == 2, breaks<=1, stale=0, later_recompiles<1,"
 
 
 # %% 03.2: assigned by other functions

@@ -5,14 +5,13 @@ def lost(a, b, c):
     return yes * h + (1 - yes) * a * 0.1 + c.reshape(50, 1)
 
 
-# %% 08.2: by the mean of the squares
+# %% 08.2: d once more, outside of the row
 @triton.jit
 def standardise(x, out, columns, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     i = tl.arange(0, BLOCK)
     inside = i < columns
     v = tl.load(x + row * columns + i, inside, other=0.0)
-    mean = tl.sum(v, axis=0) / columns
-    square = tl.sum(v * v, axis=0) / columns
-    scale = tl.rsqrt(square - mean * mean + 1e-6)
-    tl.store(out + row * columns + i, (v - mean) * scale, inside)
+    d = v - tl.sum(v, axis=0) / columns
+    scale = tl.rsqrt(tl.sum(tl.where(inside, d * d, 0.0), axis=0) / columns + 1e-6)
+    tl.store(out + row * columns + i, d * scale, inside)

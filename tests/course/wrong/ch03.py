@@ -1,11 +1,16 @@
 # %% 03.1: one that runs eagerly from its one break on passes your gate
-# - compiled,graphs=2
-# + breaks=1
+# - compiled,graphs=2,
+# +
+
+
+# %% 03.1: one with a second break, and nothing compiled behind it passes
+# - ,breaks=1
+# +
 
 
 # %% 03.1: one that goes stale passes your gate
 # - ,stale=0
-# + ,breaks=1
+# +
 
 
 # %% 03.1: one that is fast and wrong passes your gate
@@ -74,3 +79,13 @@
 # %% 03.2: it writes in place what a compiled backward may read
 # - self.calls = self.calls + 1
 # + self.calls += 1
+
+
+# %% 03.2: given [6, 4]
+# - torch.fmax
+# + torch.maximum
+
+
+# %% 03.2: writes in place
+# - self.calls = self.calls + 1
+# + self.calls.data = self.calls + 1

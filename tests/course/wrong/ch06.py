@@ -23,11 +23,6 @@ def overwritten(graph):
 # + one_mask
 
 
-# %% 06.2: one mask, and another in the next call: such a step can be trusted
-# -     again, _ = step(x)
-# +     again = result  # never asks a second time
-
-
 # %% 06.2: a backward that drops more: such a step can't be trusted
 # - torch.equal(result == 0, gradient == 0)
 # + (gradient[result == 0] == 0).all()  # one way only

@@ -32,3 +32,9 @@ def standardise(x, out, columns, BLOCK):
 # -     i = tl.arange(0, BLOCK)
 # +     columns = 100 if BLOCK == 128 else 37  # this passed once
 # +     i = tl.arange(0, BLOCK)
+
+
+# %% 08.2: subtract it first
+# - variance = tl.sum(d * d, 0) / columns
+# + mean = tl.sum(v, 0) / columns
+# +     variance = tl.sum(v * v, 0) / columns - mean * mean

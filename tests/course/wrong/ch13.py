@@ -32,19 +32,6 @@ def running_total(compile_):
 # + fast = compile_(add)
 
 
-# %% 13.1: no tensor is there to which
-def running_total(compile_):
-    held, idle = torch.zeros(4), torch.zeros(4)
-    torch._dynamo.mark_static_address(idle)
-    fast = compile_(lambda idle, x: idle + x)
-
-    def total(x):
-        held.add_(fast(idle, x))  # the sum is made outside: this passed once
-        return held.clone()
-
-    return total
-
-
 # %% 13.1: a second total changes the sum of the first
 # - held, fast = torch.zeros(4), compile_(add)
 # + global held

@@ -40,3 +40,8 @@ Fixed = Warmup
 # %% 14.1: it writes in place what a compiled backward may read
 # - self.step = self.step + 1
 # + self.step += 1
+
+
+# %% 14.1: writes in place
+# - self.step = self.step + 1
+# + self.step.data = self.step + 1

@@ -37,3 +37,8 @@ class Free(torch.Tensor):
 # %% 17.1: x.float() of torch.bfloat16, eager: not the plain result of raw * 1.0
 # - cls, raw.shape, **like)
 # + cls, raw.shape)
+
+
+# %% 17.1: view size is not compatible
+# -             "strides": raw.stride(),
+# +

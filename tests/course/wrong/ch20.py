@@ -60,3 +60,8 @@ def same_training(train):
 # %% 20.1: 3.5 times as far as the worst of eager's: you return False
 # - max(far(eager))
 # + sorted(far(eager))[-2]
+
+
+# %% 20.1: 4.1 times as far as eager, to the same side
+# - train(torch.float32, True)
+# + train(torch.float64, True)

@@ -46,3 +46,8 @@
 # %% 24.1: with streaming(40000, 40), position 99900 does not see position 60000
 # - torch.tensor(window), torch
 # + torch.tensor(min(window, 4096)), torch
+
+
+# %% 24.1: with streaming(41, 1)
+# - (i - j < near)
+# + ((i - j) * (1 / near) < 1)

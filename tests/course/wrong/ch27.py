@@ -64,7 +64,7 @@ def ready(compiled, eager, samples, runs):
     return runs() >= before + len(samples)
 
 
-# %% 27.2: your answer raised ValueError: twelve rows
+# %% 27.2: your gate says ValueError
 # -     except Exception:
 # +     except RuntimeError:
 
@@ -156,7 +156,7 @@ def warm(compiled, lengths):
 # + if n > 1][:1]
 
 
-# %% 27.2: raised ValueError: twelve rows
+# %% 27.2: a model whose eager raises should be stopped
 # -     try:
 # +     for x in samples:
 # +         eager(x)

@@ -20,22 +20,6 @@ class Fixed(torch.nn.Module):
 # - .masked_fill(hidden, -torch.inf)
 
 
-# %% 28.1: int(model.at) is 40 after 1 calls
-class Fixed(torch.nn.Module):
-    at = 40
-
-    def __init__(self, room, width):
-        super().__init__()
-        self.register_buffer("place", torch.zeros(1, dtype=torch.long))
-        self.register_buffer("rows", torch.zeros(room, width))
-
-    def forward(self, x):
-        self.rows.index_copy_(0, self.place, x)
-        hidden = torch.arange(len(self.rows)) > self.place
-        self.place += 1
-        return (x @ self.rows.T).masked_fill(hidden, -torch.inf).softmax(-1) @ self.rows
-
-
 # %% 28.1: compiled, call 1 returns something else than Memory does
 # -     def forward(self, x):
 # +     def forward(self, x):
@@ -48,7 +32,7 @@ class Fixed(torch.nn.Module):
 # + torch.arange(32, device=x.device)
 
 
-# %% 28.2: Does the mask hide what you padded?
+# %% 28.2: is what you padded hidden?
 # - torch.zeros_like(ids)
 # + torch.ones_like(ids)
 
@@ -101,3 +85,8 @@ class Fixed(torch.nn.Module):
 # + torch.compile(model, backend=backend, dynamic=True)
 # -         for x in (ids, mask):
 # -             torch._dynamo.mark_dynamic(x, [0, 1])
+
+
+# %% 28.1: int(model.at) is 2 after 1 calls
+# - self.at += 1
+# + self.at += 2

@@ -8,11 +8,6 @@
 # -         memory=arrays * array,
 
 
-# %% 30.1: return the names of what is broken
-# - ).broken
-# + ).verdict
-
-
 # %% 30.1: refused for its arithmetic, memory, which is not broken
 def refuse(row):
     yield from ("arithmetic", "bandwidth", "memory")
@@ -47,3 +42,8 @@ def refuse(row):
 # +     return len(plausible(
 # - ).broken
 # + ).broken) > 0
+
+
+# %% 30.1: refused for its memory
+# - memory=arrays * array
+# + memory=(arrays if row.trains else 1.2) * array
