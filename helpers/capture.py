@@ -526,8 +526,8 @@ def _calls_of(fn: Callable[..., Any], pairs: list[Any], budget: float) -> Recomp
         for one in failed:  # a graph break leaves a function with guards of its own
             words = in_words(one.test, one.source)
             reasons.append(f"{words} ({one.place})" if words in reasons else words)
-        if watch.compiles and not reasons:
-            reasons.append("first call")
+        reasons = reasons or ["first call"] * bool(watch.compiles)
+        reasons += ["no graph, skipped"] * bool(watch.compiles and not watch.graphs)
         found = tuple(dict.fromkeys(reasons)), watch.reasons, failed, watch.graphs
         calls.append(Call(watch.compiles, *found))
     return Recompiles(tuple(calls), any(w.limit_hit for w in watches), stopped)
