@@ -51,8 +51,10 @@ def warm_up(answer):
             for n in sizes:
                 try:
                     served = backend.served(target, torch.ones(n, 3))
-                except RuntimeError:
-                    return f"for {name}: after the warm-up, size {n} still compiles"
+                except RuntimeError as error:
+                    why = str(error).strip().splitlines()[-1].strip(" -")
+                    done = f"for {name}: after the warm-up, size {n} still compiles"
+                    return f"{done}: {why}"
                 if served == "eager":
                     return f"for {name}: after the warm-up, size {n} runs eagerly"
         if versions > needed:
