@@ -19,6 +19,7 @@ from .helpers import correctness, outcomes, session, text
 from .helpers._torch import is_compiled, needed_for
 from .helpers.benchmark import Comparison, compare
 from .helpers.capture import given_calls
+from .helpers.codegen import Kernels, kernels
 from .helpers.errors import CompiledRaises, InputError, UsedUp, one_line
 from .helpers.frames import line_in
 from .helpers.judge import Judgement, judged
@@ -194,6 +195,12 @@ class Model:
         except Exception:  # in grad mode it ran: see try_out
             return True
         return False
+
+    @functools.cached_property
+    def kernels(self) -> Kernels:
+        """What the first call becomes, with its backward in training: two parts ask."""
+        inputs, kwargs = self.calls[0]
+        return kernels(self.program, *inputs, kwargs=kwargs, backward=self.train)
 
     def run(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Return *fn* as it is used: called, or called with a backward of the loss."""

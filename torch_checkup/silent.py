@@ -1,7 +1,8 @@
 """The part ``silent``: is something silently eager, stale or ignored?
 
 Each thing that people change after the first call is changed: compiled code notices, by
-a guard, or it does not.  Guards notice, not kernels, so none are built.
+a guard, or it does not.  Guards notice, not kernels; these are built once, to see
+whether each graph can be compiled.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import torch
 
 from .capture import least_captured
 from .helpers import correctness, text
-from .helpers.codegen import kernels
 from .helpers.errors import one_line
 from .helpers.session import restored, undisturbed
 from .helpers.text import Table
@@ -54,7 +54,7 @@ def part(m: Model) -> Part:
     skipped = any(stop.skipped for stop in least_captured(m)[0].breaks)
     runs = "only a part of it runs compiled, see capture"
     if lost := _uncompiled(m):
-        skipped, runs = True, f"Inductor can't compile the graph at {lost}: it's eager"
+        skipped, runs = True, f"the graph at {lost} can't be compiled, and is eager"
     says = f"{runs if skipped else 'its graph runs'}; {seen} after the first call"
     says += " noticed" * bool(noticed)
     if names:
@@ -65,11 +65,8 @@ def part(m: Model) -> Part:
 
 def _uncompiled(m: Model) -> str:
     """Return the line from which a captured graph runs eagerly, or ''."""
-    inputs, kwargs = m.calls[0]
     with suppress(Exception):  # it fails in another part too, and is reported there
-        if least_captured(m)[0].breaks:  # without one, it is the call that raises
-            made = kernels(m.program, *inputs, kwargs=kwargs, backward=m.train)
-            return ", ".join(made.uncompiled)
+        return ", ".join(m.kernels.uncompiled)
     return ""
 
 
@@ -103,6 +100,8 @@ def _why_eager(m: Model) -> str:
             why = f": nothing is captured of {', '.join(m.inside[:3])}"
             why += "; torch skips the code of some of its modules, such as nn.LSTM"
         return f"no graph ran: the call is eager{why}"
+    if (lost := _uncompiled(m)) and not m.kernels.kernels:
+        return f"no graph ran: the one at {lost} can't be compiled, and is eager"
     if torch._dynamo.config.suppress_errors:
         inputs, kwargs = m.calls[0]
         with undisturbed(m.fn), torch._dynamo.config.patch(suppress_errors=False):

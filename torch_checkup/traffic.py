@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from .helpers import text
-from .helpers.codegen import kernels
 from .helpers.session import undisturbed
 from .helpers.tensors import tensors
 from .helpers.traffic import eager_bytes
@@ -16,7 +15,7 @@ _FEWER_BYTES = 0.95  # of eager's: with less, kernels move less than eager does
 def part(m: Model) -> Part:
     """What do kernels and library calls move?"""
     inputs, kwargs = m.calls[0]
-    ours = kernels(m.program, *inputs, kwargs=kwargs, backward=m.train)
+    ours = m.kernels
     usual = eager_bytes(m.eager, *inputs, kwargs=kwargs, backward=m.train)
     wider = _promoted(m)
     counts = {

@@ -56,6 +56,10 @@ def counted(x):
 def f(x): return counted(x * 2) + 1
 def make(): return f, (torch.rand(3),)
 """
+POSITION = """
+def f(x, at): x[at] = 1; return x * 2
+def make(): return f, (torch.rand(3), torch.tensor(1))
+"""
 FUSES = "def make(): return lambda x: x.sin().cos(), (torch.ones(2**12),)\n"
 STALE = "call the model once before torch.compile: it agrees then", "DIFFERS"
 VERDICTS = {  # a model, what a part must say of it, and some of its words
@@ -70,6 +74,7 @@ VERDICTS = {  # a model, what a part must say of it, and some of its words
     "wider on purpose": (WIDER, "traffic", "look", "'promotes': True"),
     "draws other numbers": (DRAWS, "silent", "good"),
     "runs compiled in part": (PARTLY, "silent", "look", "only a part"),
+    "is refused by AOTAutograd": (POSITION, "silent", "bad", "can't be compiled"),
 }
 
 
