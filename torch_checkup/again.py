@@ -215,7 +215,8 @@ def findings(guards: Iterable[Guard], optional: Collection[str] = ()) -> list[Fi
     for guard in guards:
         kind = next(k for k in KINDS.values() if re.search(k.pattern, guard.test))
         typed = re.match(r"___check_type_id\((?:L\['?)?([\w.\[\]']+),", guard.test)
-        if typed and typed[1] in optional:  # another type, here None
+        held = f"{typed[1]}[" if typed else ""  # or something in it, as in a dictionary
+        if typed and any(f"{one}[".startswith(held) for one in optional):
             kind = KINDS["optional"]._replace(pattern=typed.re.pattern)
         groups = [*filter(None, re.search(kind.pattern, guard.test).groups())]
         words = kind.words.format(*groups) or in_words(guard.test, guard.source)

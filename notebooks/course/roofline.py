@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from matplotlib.figure import Figure
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.benchmark import Timer
 from torch.utils.flop_counter import FlopCounterMode
@@ -40,9 +41,9 @@ def operations(function: Callable[..., Any], *inputs: Any) -> int:
                 made += result.numel()
             return result
 
-    shapes = [tensor.to("meta") for tensor in inputs]  # nothing is computed
-    with FlopCounterMode(display=False) as products, Pointwise():
-        function(*shapes)
+    fake = FakeTensorMode(allow_non_fake_inputs=True)  # nothing is computed
+    with fake, FlopCounterMode(display=False) as products, Pointwise():
+        function(*map(fake.from_tensor, inputs))
     return made + products.get_total_flops()
 
 

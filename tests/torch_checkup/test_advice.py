@@ -97,6 +97,11 @@ RECOMPILES = {  # a program, and the words of its advice, a line each
             r"torch.zeros\(.* as bias in place of None: 4 versions, then 1$"
         ],
     ),
+    "a dictionary or None": (
+        calls("x, y=None", "return x + 1 if not y else x * (y if y == 3 else y['k'])")
+        + "def make(): return f, [(X, {'k': X}), (X,), (X, 3)]\n",
+        ["y is given in some calls, None in others.*untried: warm up with each form"],
+    ),
     "a size that a tensor says": (
         calls("x, n", "n = n.item()", "return torch.nn.functional.linear(x[:, :n], X)")
         + sizes(4, 5, 6, of="torch.ones(3, 6, 4), torch.tensor(n)"),

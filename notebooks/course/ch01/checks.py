@@ -176,7 +176,7 @@ def repaired(answer):
             Turn.eager, compiled = 0, len(backend.captured)
             made.generate(x, STEPS)
             if (runs := len(backend.ran)) < STEPS:
-                return f"{where}, {STEPS} steps ran {runs} graphs of the backend"
+                return f"{where}, the backend ran {runs} times in {STEPS} steps"
             if Turn.eager:
                 return f"{where}, forward runs eagerly, too"
             if len(backend.captured) > compiled:

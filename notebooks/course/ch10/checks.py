@@ -29,10 +29,12 @@ def _programs():
         ("rows that overlap", torch.add, (x[:40], x[24:]), 120 / 104),
         (
             "the same bytes in two dtypes",
-            lambda x, half: (x * 0.9, half * 0.9),
-            (x, x.view(torch.bfloat16)),
+            lambda half, x: (x * 0.9, half * 0.9),
+            (x.view(torch.bfloat16), x),
             4 / 3,
         ),
+        ("x given three times", lambda a, b, c: a * b + c, (x, x, x), 1.0),
+        ("a result of one byte a number", lambda x: x > 0, (x,), 1.0),
         ("a product in the middle", _product, (x, w), moved / least),
     )
 

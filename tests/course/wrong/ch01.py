@@ -42,14 +42,14 @@
 # +             self.turn = torch.compile(self.turn, backend=backend)
 
 
-# %% 01.2: in a deep copy, where generate calls self(x), 5 steps ran 0 graphs
+# %% 01.2: in a deep copy, where generate calls self(x), the backend ran 0
 # -         forward = torch.compile(cls.forward, backend=backend)
 # +         def __init__(self, *args, **kwargs):
 # +             super().__init__(*args, **kwargs)
 # +             self.compile(backend=backend)
 
 
-# %% 01.2: where generate calls self.forward(x, last=x), 5 steps ran 0 graphs
+# %% 01.2: where generate calls self.forward(x, last=x), the backend ran 0
 # - forward = torch.compile(cls.forward, backend=backend)
 # + __call__ = torch.compile(cls.__call__, backend=backend)
 
@@ -66,7 +66,7 @@
 # +             if parent.name.startswith((graph, "Torch-Compiled Region")):
 
 
-# %% 01.2: 5 steps ran 1 graphs
+# %% 01.2: the backend ran 1 times in 5 steps
 # - forward = torch.compile(cls.forward, backend=backend)
 # + generate = torch.compile(cls.generate, backend=backend)
 

@@ -27,15 +27,6 @@ def fail_guard(kind, x):
 # - torch.compiler.reset()  # nothing guards a first hook
 
 
-# %% 04.2: that isn't the layer's output in a call of compiled
-# -     torch.compiler.reset()  # nothing guards a first hook
-# -     try:
-# -         compiled(x)
-# +     compiled(x)
-# +     try:
-# +         model(x)  # heard in eager, after a compiled call
-
-
 # %% 04.2: and your caller gets None
 # -     finally:
 # +     except RuntimeError:

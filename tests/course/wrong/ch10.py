@@ -79,3 +79,13 @@
 # -     moved = kernels(function, *inputs).bytes
 # +     least = sum(x.nbytes for x in (*inputs, function(*inputs)))
 # +     moved = max(least, kernels(function, *inputs).bytes)
+
+
+# %% 10.1: the same bytes in two dtypes
+# -     memory = set()  # the address of each byte
+# +     memory, size = {}, 0
+# -         memory.update(range(start, start + tensor.nbytes))
+# +         places = range(start, start + tensor.nbytes, tensor.itemsize)
+# +         memory.update(dict.fromkeys(places, tensor.itemsize))
+# - len(memory)
+# + sum(memory.values())
