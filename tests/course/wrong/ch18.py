@@ -90,7 +90,7 @@
 # +         if not torch.allclose(got, wanted, 0, one, equal_nan=True):
 
 
-# %% 18.1: planted: relu's lowering, and you found nothing
+# %% 18.1: and you found nothing
 # - torch.compiler.reset()
 # +
 # - torch.compile(fn, backend=backend)
