@@ -32,8 +32,9 @@ class Memory(torch.nn.Module):
         "A tensor. rows.index_copy_ takes it. The slice of the rows seen so far needs "
         "an integer, so look at all rows, and hide those behind the position.",
         "self.register_buffer('at', torch.zeros(1, dtype=torch.long)); "
-        "self.rows.index_copy_(0, self.at, x); hidden = torch.arange(len(self.rows)) > "
-        "self.at; scores = (x @ self.rows.T).masked_fill(hidden, -torch.inf).",
+        "self.rows.index_copy_(0, self.at, x); hidden = torch.arange(len(self.rows), "
+        "device=x.device) > self.at; scores = (x @ self.rows.T).masked_fill(hidden, "
+        "-torch.inf).",
     ),
     passed="The position is a tensor: one version writes every row.",
 )
@@ -78,7 +79,7 @@ def _forgotten(answer, first, second):
 # --- 28.2 ----------------------------------------------------------------------
 
 TRAFFIC = (
-    ("a first token", [[4]]),  # padded to as many rows as columns
+    ("eight texts", [[3] * 8] * 8),  # as many rows as columns
     ("two texts", [[5, 6, 7, 8], [9, 4]]),
     ("three texts", [[3, 3, 3], [8], [2, 6, 4, 9, 7]]),
     ("one text", [[7, 1, 5]]),

@@ -28,7 +28,7 @@ Fixed = Memory
 # + torch.ones_like(ids)
 
 
-# %% 28.2: a first token: the model was called in eager mode
+# %% 28.2: eight texts: the model was called in eager mode
 # - return compiled(input_ids
 # + compiled(input_ids=ids, attention_mask=mask)
 # +         return model(input_ids
@@ -49,7 +49,7 @@ Fixed = Memory
 # +         self.rows = torch.zeros(room, width)
 
 
-# %% 28.2: a first token: it changes the texts
+# %% 28.2: two texts: it changes the texts
 # -         for row, text in enumerate(texts):
 # +         for text in texts:
 # +             text += [0] * (length - len(text))
