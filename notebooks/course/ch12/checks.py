@@ -79,12 +79,14 @@ BUSY = {"fallback_by_default": True, "cpp.simdlen": 1}
 IDLE = {"triton.cudagraphs": True, "max_fusion_size": 1}
 AS_BEFORE = {"cpp.simdlen": None, "max_fusion_size": 64}
 SPLIT = {"max_fusion_size": 1}
+ADDS = {"use_joint_graph_passes": False}
 FUNCTIONS = {
     "relu(x * 2 + 1)": (lambda x: torch.relu(x * 2 + 1), BUSY | IDLE, {*BUSY}),
     "x * 2": (lambda x: x * 2, AS_BEFORE, set()),
     # Of two kernels, the option changes the second, or the first.
     "softmax(sin(x) @ x.t())": (_softmax_last, SPLIT, {*SPLIT}),
     "sin(softmax(x) @ x.t())": (_softmax_first, SPLIT, {*SPLIT}),
+    "(x * 1) @ x.t()": (lambda x: (x * 1) @ x.t(), ADDS, {*ADDS}),  # none is lost
 }
 
 

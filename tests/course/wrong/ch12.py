@@ -66,3 +66,8 @@
 # %% 12.1: races in which eager took 10 and 16 ms: you return 'default'
 # - saved[mode] = calls * eager - total
 # + saved[mode] = max(calls * eager / total - 1, 0)
+
+
+# %% 12.2: of (x * 1) @ x.t(), use_joint_graph_passes changes a kernel
+# - if texts({n: value}) != plain
+# + if {*plain} - {*texts({n: value})}

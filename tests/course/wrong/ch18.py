@@ -35,11 +35,6 @@
 # + backend=backend, fullgraph=True)
 
 
-# %% 18.1: one number of each backend is off by nan, and you say None
-# - torch.allclose(got, wanted,
-# + torch.allclose(got[0], wanted[0],
-
-
 # %% 18.1: NaN where eager has NaN is right, and you say eager
 # - , equal_nan=True
 
