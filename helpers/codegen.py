@@ -70,7 +70,7 @@ class Kernels(TableResult):
 
     kernels: tuple[Kernel, ...]
     breaks: int = 0
-    uncompiled: tuple[str, ...] = ()  # places from which Inductor's failure is eager
+    uncompiled: tuple[str, ...] = ()  # places: what a backend refused, and is eager
 
     @property
     def bytes(self) -> int:
