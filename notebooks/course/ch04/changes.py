@@ -53,6 +53,8 @@ def scenes() -> Iterator[Scene]:
     yield "another size", sine, (X,), lambda: (X.repeat(2),)
     aliased = "both inputs are one tensor, which is written to"
     yield aliased, product, (X, X + 1), lambda: (X, X)
+    views = "they are two views of one memory, which is written to"
+    yield views, product, (X, X + 1), lambda: (X, X[:])
 
     factors = [2.0]
     os.environ["COURSE_GAIN"] = "2"
@@ -118,7 +120,7 @@ def scenes() -> Iterator[Scene]:
     patched, model = (nn.Sequential(Act(), nn.ReLU()) for _ in range(2))
     own = "a method of a layer, replaced on this layer", patched, (X,)
     yield *own, lambda: setattr(patched[0], "forward", torch.cos)
-    yield "a method of a layer, replaced on its class", model, (X,), patch
+    yield "a method, replaced on its class", model, (X,), patch
 
 
 def noticed(only: str | None = None) -> Table:

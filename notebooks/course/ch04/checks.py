@@ -84,46 +84,57 @@ GLOBAL_HOOKS = (
     passed="You heard the compiled model, and it forgot that you listened.",
 )
 def listen(answer):
-    for name, rows in (("0", 3), ("1.1", 5)):
+    for kind, name, rows in ((nn.Sequential, "0", 3), (_LastFirst, "1.0", 5)):
         torch.manual_seed(0)
-        inner = nn.Sequential(nn.ReLU(), nn.Linear(4, 4))
-        model = nn.Sequential(nn.Linear(4, 4), inner, nn.Linear(4, 2))
+        order = slice(None, None, -1 if kind is _LastFirst else 1)
+        inner = kind(*[nn.ReLU(), nn.Linear(4, 4)][order])
+        layers = nn.Linear(4, 4), inner, nn.Linear(4, 2)
+        model, heard = kind(*layers[order]), layers[: int(name[0]) + 1]
         if rows == 5:  # the service has a hook of its own
-            inner[1].register_forward_hook(lambda *call: None)
+            inner[0].register_forward_hook(lambda *call: None)
         everywhere = [mock.patch.dict(hooks) for hooks in GLOBAL_HOOKS]
         method = mock.patch.object(nn.Linear, "forward", nn.Linear.forward)
         with everywhere[0], everywhere[1], method:  # as before, whatever is left
-            fault = _listening_fault(answer, model, name, torch.ones(rows, 4))
+            x = torch.ones(rows, 4)
+            heard = nn.Sequential(*heard)(x)
+            fault = _listening_fault(answer, model, name, x, heard)
         if fault:
             return f"for the layer {name!r}: {fault}"
     return None
 
 
-def _listening_fault(answer, model, name, x):
+class _LastFirst(nn.Sequential):
+    def forward(self, x):
+        for layer in reversed(self):
+            x = layer(x)
+        return x
+
+
+def _listening_fault(answer, model, name, x, heard):
     shift = 1 + random.random()  # of each result, so that eager's are told apart
 
     def shifted(graph, _):
         return lambda *tensors: tuple(out + shift for out in graph.forward(*tensors))
 
-    wanted = model[: int(name[0]) + 1](x) + shift
     torch.compiler.reset()
     backend = CountingBackend(shifted)
     compiled = torch.compile(model, backend=backend)
     compiled(x)
     before = _parts(model)
     backend.ran.clear()
-    if not near(answer(compiled, model, name, x), wanted):
+    if not near(answer(compiled, model, name, x), heard + shift):
         return "that isn't the layer's output in a call of compiled, in one graph"
     if len(backend.ran) != 1:
         return f"{len(backend.ran)} graphs ran, and one was asked for"
     if _parts(model) != before:
-        return "a hook is left, or something else on a layer"
+        return "a hook came or went, or something else on a layer"
     with unlogged():
         raised = failure(compiled, x[:, 1:])
         told = failure(answer, compiled, model, name, x[:, 1:])
     if type(told) is not type(raised):
         return f"the call raised {raised!r:.80}, and your caller gets {told!r}"
-    return "a hook is left when the call raises" if _parts(model) != before else None
+    same = _parts(model) == before
+    return None if same else "when the call raises, a hook came or went"
 
 
 def _parts(model):

@@ -70,7 +70,7 @@ def _graph(function, many=2):
     passed="You read it off the graph: clones, views and the order don't deceive you.",
 )
 def overwritten(answer):
-    drawn = sorted(random.sample(range(11), 3))
+    drawn = [*sorted(random.sample(range(2, 10), 2)), 10]  # as text, 10 is before 2
     for what, graph, wanted in (
         ("a write into a clone", _graph(_nothing), []),
         ("a write through a view", _graph(_through_a_view), [1]),

@@ -34,7 +34,7 @@ def fail_guard(kind, x):
 # +     finally:
 
 
-# %% 04.2: a hook is left when the call raises
+# %% 04.2: when the call raises, a hook came or went
 # -     try:
 # -         compiled(x)
 # -     finally:
@@ -43,7 +43,7 @@ def fail_guard(kind, x):
 # +     handle.remove()
 
 
-# %% 04.2: a hook is left
+# %% 04.2: a hook came or went
 def listen(compiled, model, name, x):
     kept, layer = [], model.get_submodule(name)
     keeping = torch.nn.Identity()
@@ -53,7 +53,7 @@ def listen(compiled, model, name, x):
     return kept[0]
 
 
-# %% 04.2: a hook is left
+# %% 04.2: a hook came or went
 # - layer.register_forward_hook(lambda *call: kept.append(call[-1]))
 # + torch.nn.modules.module.register_module_forward_hook(
 # +         lambda *call: kept.append(call[-1]) if call[0] is layer else None
@@ -83,7 +83,7 @@ def listen(compiled, model, name, x):
 # +         compiled(x), compiled(x)
 
 
-# %% 04.2: a hook is left, or something else on a layer
+# %% 04.2: a hook came or went
 # - kept.append(call[-1])
 # + setattr(call[0], "heard", kept.append(call[-1]))
 
