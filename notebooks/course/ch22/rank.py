@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import runpy
+import select
 import sys
-import time
 import traceback
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,8 @@ def main() -> None:
     while os.getppid() == torchrun:
         order = Path(f"{number + 1}.json")
         if not order.exists():
-            time.sleep(0.02)
+            if select.select([sys.stdin], [], [], 0.02)[0]:
+                break  # closed: who asked is gone
             continue
         number += 1
         script = json.loads(order.read_text())["script"]

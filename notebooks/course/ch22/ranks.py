@@ -52,6 +52,7 @@ class Ranks:
             "course.ch22.rank",
             path=[str(self.folder)],
             env=VARIABLES,
+            stdin=subprocess.PIPE,  # which closes with this process, even if killed
             stdout=self._said,
             stderr=subprocess.STDOUT,
             cwd=self.folder,
