@@ -35,7 +35,7 @@
 # +     return cls
 
 
-# %% 01.2: or the keys of its checkpoint
+# %% 01.2: the keys of its checkpoint
 # -         forward = torch.compile(cls.forward, backend=backend)
 # +         def __init__(self, *args, **kwargs):
 # +             super().__init__(*args, **kwargs)
