@@ -65,8 +65,23 @@ def part(m: Model) -> Part:
     }
     attempts = Attempts(m, seen, rounds, bool(names))
     advice = () if verdict == "good" else tuple(attempts.lines())
+    if m.in_pieces and (backends := _other_backends(m)):
+        verdict, says, counts["limit_hit"], advice = backends
     advice += (_NO_SKIP,) * bool(_skips(seen))
     return Part("recompiles", verdict, says, counts, shown(seen), advice + compiles(m))
+
+
+def _other_backends(m: Model) -> tuple[str, str, bool, tuple[str, ...]] | None:
+    """Return the finding where pieces compile again for their owner's own backends."""
+    torch.compiler.reset()
+    own, _ = options.versions(m, 1, Option(""), {})
+    every = [one for one in findings(own.failed) if one.kind.name == "backend"]
+    if not every:
+        return None
+    says = f"pieces compile again for another backend: {own.count} versions"
+    says += "; the recompile limit is hit: then they run eagerly" * own.limit_hit
+    advice = tuple(f"{o.words}{o.place}: untried: {o.kind.untried}" for o in every)
+    return "bad" if own.limit_hit else "look", says, own.limit_hit, advice
 
 
 _NO_SKIP = "untried: torch.compile(model, fullgraph=True) skips nothing: it may raise"
@@ -101,6 +116,8 @@ def _verdict(
         verdict, says = "look", f"these inputs compile {extra} more versions"
     elif not extra:
         says = "no second version"
+    if verdict == "good" and (inner := len(seen.calls[0].failed)) > 1:
+        verdict, says = "look", f"call 1 by itself compiles {inner} more versions"
     if skips := _skips(seen):
         verdict, says = "bad", skips
     if m.fails:
@@ -222,7 +239,8 @@ def findings(guards: Iterable[Guard], optional: Collection[str] = ()) -> list[Fi
         words = kind.words.format(*groups) or in_words(guard.test, guard.source)
         words = re.sub(r"\bkwargs\['(\w+)'\]", r"\1", named(words, guard.source))
         new = Finding(kind, words, guard, "".join(groups[:1]), [])
-        found.setdefault(words, new).places.append(guard.place)
+        alike = re.sub(r"\d+", "", words) if kind.name == "other" else words
+        found.setdefault(alike, new).places.append(guard.place)
     return list(found.values())
 
 

@@ -17,6 +17,7 @@ import re
 import sys
 import textwrap
 import time
+import traceback
 import types
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -36,6 +37,7 @@ from .helpers._torch import needed_for
 from .helpers.codegen import kernels
 from .helpers.differences import Difference
 from .helpers.errors import InputError, one_line
+from .helpers.frames import line_in
 from .helpers.session import undisturbed
 from .helpers.tensors import clone, tensors
 from .model import Model
@@ -46,6 +48,7 @@ from .where import LADDER
 with needed_for("the pass or lowering that is wrong"):
     from torch._inductor import config as inductor_config
     from torch._inductor.compiler_bisector import BACKENDS, CompilerBisector
+    from torch._subclasses.schema_check_mode import SchemaCheckMode
 
 _SWITCHES = {  # settings of code generation beyond passes and lowerings
     "without fusion (max_fusion_size = 1)": {"max_fusion_size": 1},
@@ -217,6 +220,7 @@ class Search:
 
     def narrowed(self) -> None:
         """Report the stage, and then what is smaller."""
+        self.undeclared()
         stage = self.stage()
         self.progress.put(stage=stage)
         if not stage:
@@ -235,6 +239,21 @@ class Search:
         else:
             self.whole(stage)
             self.step(stage, partial(_wrong, self.m, self.sought, self.m.compiled))
+
+    def undeclared(self) -> None:
+        """Note an operator that writes, in eager, to what its schema leaves out."""
+        inputs, kwargs = self.m.calls[0]
+        with undisturbed(self.m.fn), suppress(Exception):
+            try:
+                with SchemaCheckMode():
+                    self.m.run(self.m.eager)(*inputs, **kwargs)
+            except RuntimeError as error:
+                line = line_in(traceback.format_exc())
+                name = re.match(r"Argument (\w+) is not defined as mutable", str(error))
+                self.progress.note(
+                    f"an operator writes to its argument {name[1]} ({line}), which its "
+                    "mutates_args doesn't name"
+                )
 
     # -------------------------------------------------- stage, graph, piece of a graph
 
@@ -381,6 +400,8 @@ class Search:
             return
         progress.put(**line.place)
         progress.note(f"right where it runs eagerly: `{line.place['code']}`")
+        if re.search(r"\b(random|rng)\b", line.place["code"]):
+            progress.note("what it drew when it was captured may be used in each call")
 
     def forgetting(self) -> Callable[..., Any]:
         """Return the model, captured anew in each call."""

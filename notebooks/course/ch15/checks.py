@@ -21,7 +21,8 @@ PLANS = (  # what is asked, the function, the sizes, and the versions that it ne
     ("2 to 19", _centred, range(2, 20), 1),
     ("0 to 12", _centred, range(13), 3),
     ("multiples of 8", _in_pairs, range(8, 40, 8), 1),
-    ("1 to 20, even and odd apart", _in_pairs, range(20, 0, -1), 3),
+    ("20 to 1, even and odd apart", _in_pairs, range(20, 0, -1), 3),
+    ("1 to 20, even and odd apart", _in_pairs, range(1, 21), 3),
     ("odd sizes alone", _in_pairs, (3, 5), 1),
     ("six even sizes, and 9 among them", _in_pairs, (2, 4, 6, 9, 8, 10, 12), 2),
 )

@@ -1,11 +1,12 @@
 """Checks and hints of notebook 23."""
 
+import contextlib
 import re
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from course.exercises import exercise
+from course.exercises import exercise, near
 from course.failures import failure
 
 
@@ -63,4 +64,11 @@ def operator(answer):
     elsewhere = torch.empty(4, 6, device="meta")
     if answer(elsewhere).device != elsewhere.device:
         return "its fake forgets the device: for a tensor on another, it says CPU"
+    x = _numbers(4, 6).requires_grad_()
+    result = answer(x)
+    total = result.sum()
+    result.mul_(2)  # which autograd sees, where it knows what was saved
+    with contextlib.suppress(RuntimeError):
+        if not near(torch.autograd.grad(total, x)[0], x.softmax(-1)):
+            return "a write into its result changes the gradient: save_for_backward"
     return None
