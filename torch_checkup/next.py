@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 
-from . import options
 from .helpers import text
 from .helpers._torch import needed_for
 from .helpers.benchmark import Comparison
@@ -159,9 +158,6 @@ def _modes(m: Model, now: Callable[..., Any]) -> Iterator[Outcome]:
         modes = "reduce-overhead", "max-autotune"
     else:  # it has special kernels for products with constant weights
         modes = () if m.train else ("max-autotune-no-cudagraphs",)
-    ways: dict[str, dict[str, Any]] = {f'mode="{one}"': {"mode": one} for one in modes}
-    if options.varying(m):
-        ways["dynamic=False"] = {"dynamic": False}
 
     def raced(line: str, how: dict[str, Any], more: str = "") -> Outcome:
         compiling = _compiling(m, **how)
@@ -173,7 +169,7 @@ def _modes(m: Model, now: Callable[..., Any]) -> Iterator[Outcome]:
         costs = text.count(watch.compiles, "version") + more
         decided = least > 0 or most <= 0 or agrees is False
         one = Outcome(line, mark(result.ratio()), least, agrees, costs, decided)
-        if one.helps and "dynamic" not in how:  # only then somebody waits for it
+        if one.helps:  # only then somebody waits for it
             first, _ = _called(m, compiling, cold=True, most=1)
             costs = f"compiles for {mark(text.seconds(first))}{more}"
         return replace(one, costs=costs)
@@ -182,9 +178,8 @@ def _modes(m: Model, now: Callable[..., Any]) -> Iterator[Outcome]:
         with inductor_config.patch(freezing=True):
             return raced(line, {}, ", no gradients: under torch.no_grad()")
 
-    for words, how in ways.items():
-        line = f"torch.compile(model, {words})"
-        yield _attempt(raced, line, how)
+    for mode in modes:
+        yield _attempt(raced, f'torch.compile(model, mode="{mode}")', {"mode": mode})
     if m.module and not m.gradients:
         yield _attempt(frozen, _FREEZING)
 
