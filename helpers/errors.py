@@ -10,7 +10,7 @@ def one_line(error: BaseException) -> str:
     """
     line, _, rest = str(error).strip().partition("\n")
     line = line.rstrip(":")  # of a list below
-    if line.endswith(" raised") and rest.strip():
+    if line.endswith((" raised", "graph break/error")) and rest.strip():
         line += f" {rest.strip().splitlines()[0].rstrip(':')}"
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 

@@ -23,7 +23,7 @@ def _wave(x):
 
 
 BUMP = torch.zeros(5, 7)  # the sums of its rows and columns are 0
-BUMP[2:4, 3:5] = torch.tensor([[0.01, -0.01], [-0.01, 0.01]])
+BUMP[2:4, 3:5] = torch.tensor([[0.004, -0.004], [-0.004, 0.004]])
 
 
 def _other(x):

@@ -24,8 +24,8 @@ CASES = (  # what happens, the records, and what is to be said
     ),
     (
         "four of five ranks compile in step 1",
-        [_steps([], why) for why in (SIZE, None, MODE, SIZE, [])],
-        [(1, 0, SIZE[0]), (1, 2, MODE[0]), (1, 3, SIZE[0]), (1, 4, None)],
+        [_steps([], why) for why in (SIZE, MODE, None, SIZE, [])],
+        [(1, 0, SIZE[0]), (1, 1, MODE[0]), (1, 3, SIZE[0]), (1, 4, None)],
     ),
     (
         "of four ranks, one compiles in step 1, and two in step 2",

@@ -44,7 +44,7 @@
 # +         self.calls = self.calls + 1
 
 
-# %% 03.2: 4 calls cost
+# %% 03.2: 5 calls cost
 # -         self.register_buffer("calls", torch.tensor(0), persistent=False)
 # +         self.calls = 0
 
