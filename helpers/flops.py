@@ -25,8 +25,7 @@ def flops(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) 
     ``torch.utils.flop_counter.flop_registry``.
     """
     packet = getattr(op, "overloadpacket", op)
-    if packet is torch.ops.aten.convolution_backward:
-        # Of groups, torch counts the weight's gradient once for each.
+    if packet is torch.ops.aten.convolution_backward:  # torch's is wrong of groups
         out, x, weight, _, *how = args[:8]
         forward = flop_registry[torch.ops.aten.convolution]
         return forward(x, weight, None, *how, out_val=out) * sum(args[10][:2])

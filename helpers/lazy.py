@@ -17,11 +17,8 @@ def names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], 
     read them there too, and for nobody else.
     """
     tree = ast.parse(Path(sys.modules[package].__file__).read_text("utf-8"))
-    [block] = [
-        node
-        for node in tree.body
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-    ]
+    ifs = (node for node in tree.body if isinstance(node, ast.If))
+    block = next(one for one in ifs if ast.unparse(one.test) == "TYPE_CHECKING")
     home = {one.name: line.module for line in block.body for one in line.names}
     public = sorted(home)
 

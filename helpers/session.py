@@ -598,9 +598,10 @@ def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
         if promise := _torch.broken_promise(error):
             raise CompiledRaises(promise) from error
         message, kind = one_line(error), type(error)
-        if kind.__name__ in _BREAKS:
-            where = f"{_BREAKS[kind.__name__]}, {frames.line_in(str(error))}"
-            raise CompiledRaises(f"a graph break {where}: {message}") from error
+        if kind.__name__ in ("Unsupported", "UncapturedHigherOrderOpError"):
+            said = "a graph break in an operator, or under fullgraph=True"
+            line = frames.line_in(str(error))
+            raise CompiledRaises(f"{said}, {line}: {message}") from error
         # Of what a function raises while it is traced, only eager tells.
         traced = kind.__name__ == "TorchRuntimeError"
         if traced or not kind.__module__.startswith("torch._"):
@@ -619,12 +620,6 @@ def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
             f"the compiler failed, not your function. {message}. "
             f"`python -m {__package__} doctor` says what is missing and how to get it"
         ) from error
-
-
-_BREAKS = {
-    "Unsupported": "under fullgraph=True",
-    "UncapturedHigherOrderOpError": "in a function that an operator takes",
-}
 
 
 def _runs_eagerly(fn: Callable[..., Any], given: tuple[Any, Any]) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -45,6 +47,14 @@ def test_of_a_rank_that_fails_it_is_said_how(two, what, told):
     (two.folder / "fails.py").write_text(RAISES.format(what=what))
     with pytest.raises(RankFailed, match=told):
         two.run("fails.py")
+
+
+def test_they_end_with_a_process_that_is_killed():
+    code = "from course.ch22.ranks import Ranks; import os; two = Ranks()\n"
+    code += "print(two._torchrun.pid, flush=True); os.kill(os.getpid(), 9)"
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    with suppress(psutil.NoSuchProcess):
+        psutil.Process(int(done.stdout)).wait(timeout=60)
 
 
 def test_the_limit_stops_all_and_a_script_may_be_written_anew(two):

@@ -1,8 +1,4 @@
-"""Each Python of `make test` looks less often for cycles among its objects.
-
-A compile makes objects by the hundred thousand, and few of them are cycles: to look
-after every 700 takes an eighth of its time.
-"""
+"""Compiling makes many objects and few cycles: looking for them took an eighth."""
 
 import gc
 

@@ -73,6 +73,13 @@ def test_a_convolution_counts_once_whatever_comes_before():
     assert all(launch.flops == 9 * launch.needed for launch in library)
 
 
+def test_a_grouped_convolutions_step_is_three_of_its_forward():
+    net = nn.Conv2d(16, 16, 3, groups=16, bias=False)
+    x = torch.randn(1, 16, 9, 9, requires_grad=True)
+    found = forecast(net, x, training=True).dump.library
+    assert [launch.flops for launch in found] == [2 * 49 * 144, 4 * 49 * 144]
+
+
 def test_fusion_saves_bytes_and_memory_decides():
     found = forecast(*PROGRAMS["chain"], gpu="a100")
     assert found.eager.launches == 4 and found.compiled.launches == 1
