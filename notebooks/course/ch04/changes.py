@@ -120,7 +120,7 @@ def scenes() -> Iterator[Scene]:
     patched, model = (nn.Sequential(Act(), nn.ReLU()) for _ in range(2))
     own = "a method of a layer, replaced on this layer", patched, (X,)
     yield *own, lambda: setattr(patched[0], "forward", torch.cos)
-    yield "a method, replaced on its class", model, (X,), patch
+    yield "a method of a layer, replaced on its class", model, (X,), patch
 
 
 def noticed(only: str | None = None) -> Table:
