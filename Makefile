@@ -11,6 +11,8 @@ PYTHON ?= $(shell .venv/bin/python -c "" 2>/dev/null && echo .venv/bin/python ||
 TORCH ?=
 PY := .venv/bin/python
 CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
+# A page often waits for processes that it started: one more than cores fills the gaps.
+AT_ONCE := $(shell expr $(CORES) + 1)
 TIMED := $(wildcard $(addprefix notebooks/,00_* 02_* 10_* 30_*))
 PAGES := $(wildcard notebooks/reference/*.ipynb) $(filter-out $(TIMED),$(wildcard notebooks/*.ipynb))
 
@@ -26,8 +28,8 @@ lab: setup ## open your own copies of the lessons in JupyterLab
 	@$(PY) -m tools.lab
 
 # Each run starts from an empty compile cache, so that a broken compiler cannot
-# hide behind kernels of an earlier run, and shares it from then on.  As many processes
-# as the machine has cores; the longest pages, which are references, come first, and what
+# hide behind kernels of an earlier run, and shares it from then on.  About as many
+# processes as the machine has cores; the longest pages, which are references, come first, and what
 # claims something of seconds runs by itself, at the end.
 test: export COURSE_STRICT = 1
 test: export HELPERS_QUIET = 1
@@ -56,7 +58,7 @@ pages timed: export TORCHINDUCTOR_CACHE_DIR = $(CURDIR)/.cache/test/pages
 # Where several share the cores, a thread that waits must not spin.
 pages: export OMP_WAIT_POLICY = passive
 pages:
-	$(PY) -m tests.strict -q -n $(CORES) --dist loadfile --no-loadscope-reorder \
+	$(PY) -m tests.strict -q -n $(AT_ONCE) --dist loadfile --no-loadscope-reorder \
 	  --durations 20 $(PAGES)
 
 timed:
