@@ -10,6 +10,7 @@ import re
 import time
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib.resources import files
@@ -74,14 +75,15 @@ def part(m: Model) -> Part:
 def _other_backends(m: Model) -> tuple[str, str, bool, tuple[str, ...]] | None:
     """Return the finding where pieces compile again for their owner's own backends."""
     torch.compiler.reset()
-    own, _ = options.versions(m, 1, Option(""), {})
-    every = [one for one in findings(own.failed) if one.kind.name == "backend"]
-    if not every:
-        return None
-    says = f"pieces compile again for another backend: {own.count} versions"
-    says += "; the recompile limit is hit: then they run eagerly" * own.limit_hit
-    advice = tuple(f"{o.words}{o.place}: untried: {o.kind.untried}" for o in every)
-    return "bad" if own.limit_hit else "look", says, own.limit_hit, advice
+    with suppress(Exception):  # it raises in `matches`, too
+        own, _ = options.versions(m, 1, Option(""), {})
+        every = [one for one in findings(own.failed) if one.kind.name == "backend"]
+        says = f"pieces compile again for another backend: {own.count} versions"
+        says += "; the recompile limit is hit: then they run eagerly" * own.limit_hit
+        advice = tuple(f"{o.words}{o.place}: untried: {o.kind.untried}" for o in every)
+        verdict = "bad" if own.limit_hit else "look"
+        return (verdict, says, own.limit_hit, advice) if every else None
+    return None
 
 
 _NO_SKIP = "untried: torch.compile(model, fullgraph=True) skips nothing: it may raise"

@@ -456,7 +456,7 @@ def of_make(
     imports it.  *draws*: it draws random numbers, the same on both sides.
     """
     name = target.rpartition(":")[2]
-    begin = [*beside(target), f"from {module_of(target)} import {name}"]
+    begin = [*beside(target), importing(target, name)]
     if source:
         begin = [source.rstrip(), *["import torch"] * ("torch" not in source)]
     if draws:
@@ -545,10 +545,13 @@ def source_of(make: Callable[[], Any]) -> str:
     return ""
 
 
-def module_of(target: str) -> str:
-    """Return the name by which a program imports the module of *target*."""
+def importing(target: str, name: str = "") -> str:
+    """Return the line that imports the module of *target*, or *name* from it."""
     home = target.rpartition(":")[0]
-    return Path(home).stem if home.endswith(".py") else home
+    module = Path(home).stem if home.endswith(".py") else home
+    if home.endswith(".py") and not module.isidentifier():  # such as 01_train.py
+        return f"{name or '_'} = __import__({module!r})" + f".{name}" * bool(name)
+    return f"from {module} import {name}" if name else f"import {module}"
 
 
 def _names(module: fx.GraphModule) -> list[str]:
@@ -568,8 +571,8 @@ def _code(module: fx.GraphModule, target: str) -> tuple[list[str], list[str]]:
     spaces = set(re.findall(r"torch\.ops\.(\w+)\.", text)) - {*_BUILT_IN}
     heads = [*dict.fromkeys(heads)]
     if spaces and target:
-        registers = f"{module_of(target)}  # it registers torch.ops.{min(spaces)}"
-        return [*beside(target), *heads, f"import {registers}"], functions
+        registers = f"{importing(target)}  # it registers torch.ops.{min(spaces)}"
+        return [*beside(target), *heads, registers], functions
     return ["import torch", *heads], functions
 
 

@@ -250,12 +250,8 @@ class Search:
             except RuntimeError as error:
                 line = line_in(traceback.format_exc())
                 name = re.match(r"Argument (\w+) is not defined as mutable", str(error))
-                self.progress.note(
-                    f"an operator writes to its argument {name[1]} ({line}), which its "
-                    "mutates_args doesn't name"
-                )
-
-    # -------------------------------------------------- stage, graph, piece of a graph
+                said = f"an operator writes to its argument {name[1]} ({line}), which"
+                self.progress.note(f"{said} its mutates_args doesn't name")
 
     def stage(self) -> str:
         """Return the first backend that is wrong; '' if none is by itself.
@@ -331,8 +327,6 @@ class Search:
                 alone.difference = (same or found)[0]
                 return alone
         return None
-
-    # ------------------------------------------------------- pass, lowering, kernel
 
     def step(self, stage: str, differs: Callable[[], bool]) -> None:
         """Report the pass, lowering or setting, and what of code generation matters."""
