@@ -72,7 +72,7 @@ how_compiled = exercise(
         "parent.name starts with '## Call CompiledFxGraph'. No graph: 'eager'; an aten "
         "event that met none on its way up: 'partly'.",
     ),
-    passed="You can say of any call how much of it is compiled.",
+    passed="You can say how much of a call is compiled.",
     cases=[
         ("an eager function", (lambda: _wave(X),), "eager"),
         ("a function that does nothing", (lambda: None,), "eager"),
