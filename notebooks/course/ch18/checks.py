@@ -94,6 +94,8 @@ def the_ladder(first_wrong):
         return f"a graph break is no wrong result, and you say {backend}"
     if backend := first_wrong(_program, x.log(), y):
         return f"NaN where eager has NaN is right, and you say {backend}"
+    if backend := first_wrong(torch.reciprocal, y):
+        return f"infinity where eager has infinity is right, and you say {backend}"
     z = _program(x.log(), y).detach()
     if first_wrong(_spoilt, x.log(), y, z.isnan(), torch.ones(8, 8)) != "eager":
         return "each backend has a number where eager has NaN, and you see no fault"
