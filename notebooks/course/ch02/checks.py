@@ -103,7 +103,7 @@ MACHINES = (  # the machine, the answer, what it is
         {"drift": 0.5},
         "cannot tell",
         "both sides are the same function, on a machine that slows down: let the two "
-        "sides take turns, and each go first in half of them",
+        "sides take turns, each go first in half of them, and compare within the pairs",
     ),
     (
         {"drift": 3.0},

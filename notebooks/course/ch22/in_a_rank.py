@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from examples.train_two_ranks import Model, batch
-from torch._dynamo.utils import get_compilation_metrics
+from torch._dynamo.utils import clear_compilation_metrics, get_compilation_metrics
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.profiler import profile, record_function
@@ -59,12 +59,12 @@ def gathered(mine: torch.Tensor) -> list[torch.Tensor]:
 
 def measured(model: Callable[..., Any], x: torch.Tensor) -> dict[str, Any]:
     """Run a step that all ranks begin together; return its compiles and seconds."""
-    known = len(get_compilation_metrics())
+    clear_compilation_metrics()  # of which torch keeps the last 64
     dist.barrier()
     begin = time.monotonic()
     model(x).square().mean().backward()
     took = time.monotonic() - begin
-    new = get_compilation_metrics()[known:]
+    new = get_compilation_metrics()
     why = [one.recompile_reason for one in new if one.recompile_reason]
     return {"compiles": len(new), "why": why, "took": took}
 
