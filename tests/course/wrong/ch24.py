@@ -43,7 +43,7 @@
 # +         return table[i, j]
 
 
-# %% 24.1: with streaming(40000, 40), position 99900 does not see position 60000
+# %% 24.1: with streaming(99950, 40), position 60000 does not see position 40
 # - torch.tensor(window), torch
 # + torch.tensor(min(window, 4096)), torch
 
