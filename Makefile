@@ -11,7 +11,7 @@ PYTHON ?= $(shell .venv/bin/python -c "" 2>/dev/null && echo .venv/bin/python ||
 TORCH ?=
 PY := .venv/bin/python
 CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
-# A page often waits for processes that it started: one more than cores fills the gaps.
+# Pages and tests wait for processes that they start: one more than cores fills the gaps.
 AT_ONCE := $(shell expr $(CORES) + 1)
 TIMED := $(wildcard $(addprefix notebooks/,00_* 02_* 10_* 30_*))
 PAGES := $(wildcard notebooks/reference/*.ipynb) $(filter-out $(TIMED),$(wildcard notebooks/*.ipynb))
@@ -37,7 +37,6 @@ test: export HELPERS_QUIET = 1
 test: export TORCHINDUCTOR_VEC_ISA_OK = 1
 # Or each process that compiles starts another one, which imports torch for Triton's sake.
 test: export TORCH_WARM_POOL = 0
-test: export PYTHONPATH = $(CURDIR)/tests/quick
 test: setup ## run every check: format, lint, helpers, exercises, notebooks
 	@rm -rf .cache/test && mkdir -p .cache/test
 	$(PY) -m ruff format --check .
@@ -48,11 +47,11 @@ test: setup ## run every check: format, lint, helpers, exercises, notebooks
 	$(MAKE) timed || failed=1; \
 	exit $$failed
 
-# One thread of torch for each process: together they use all cores.
+# One thread of torch for each process: together they use the cores.
 pytest: export TORCHINDUCTOR_CACHE_DIR = $(CURDIR)/.cache/test/tests
 pytest: export OMP_NUM_THREADS = 1
 pytest:
-	$(PY) -m pytest tests -n $(CORES) --dist worksteal
+	$(PY) -m pytest tests -n $(AT_ONCE) --dist worksteal
 
 pages timed: export TORCHINDUCTOR_CACHE_DIR = $(CURDIR)/.cache/test/pages
 # Where several share the cores, a thread that waits must not spin.

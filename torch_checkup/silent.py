@@ -45,7 +45,7 @@ def part(m: Model) -> Part:
     rows += [(name, "NOT NOTICED") for name in names]
     if _later_call_differs(m):
         rows.insert(0, ("nothing: a second call in the same way", "DIFFERS from eager"))
-        names.insert(0, "what the first call itself changed, such as a random state")
+        names.insert(0, "what the first call itself changed, such as a hook or a list")
         if not _later_call_differs(m, calls_before=1):
             advice.insert(0, "call the model once before torch.compile: it agrees then")
     table = Table.of(["changed after the first call", "compiled code"], rows)
