@@ -37,6 +37,7 @@ test: export HELPERS_QUIET = 1
 test: export TORCHINDUCTOR_VEC_ISA_OK = 1
 # Or each process that compiles starts another one, which imports torch for Triton's sake.
 test: export TORCH_WARM_POOL = 0
+test: export PYTHONPATH = $(CURDIR)/tests/quick
 test: setup ## run every check: format, lint, helpers, exercises, notebooks
 	@rm -rf .cache/test && mkdir -p .cache/test
 	$(PY) -m ruff format --check .
