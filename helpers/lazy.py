@@ -18,7 +18,7 @@ def names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], 
     """
     tree = ast.parse(Path(sys.modules[package].__file__).read_text("utf-8"))
     ifs = (node for node in tree.body if isinstance(node, ast.If))
-    block = next(one for one in ifs if ast.unparse(one.test) == "TYPE_CHECKING")
+    [block] = (one for one in ifs if ast.unparse(one.test) == "TYPE_CHECKING")
     home = {one.name: line.module for line in block.body for one in line.names}
     public = sorted(home)
 

@@ -597,14 +597,14 @@ def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
     except Exception as error:
         if promise := _torch.broken_promise(error):
             raise CompiledRaises(promise) from error
-        message, kind = one_line(error), type(error)
-        if kind.__name__ in ("Unsupported", "UncapturedHigherOrderOpError"):
-            said = "a graph break in an operator, or under fullgraph=True"
-            line = frames.line_in(str(error))
-            raise CompiledRaises(f"{said}, {line}: {message}") from error
+        message, kind = one_line(error), type(error).__name__
+        if kind in ("Unsupported", "UncapturedHigherOrderOpError"):
+            by = "fullgraph=True" if kind == "Unsupported" else "an operator"
+            said = f"a graph break, forbidden by {by}, {frames.line_in(str(error))}"
+            raise CompiledRaises(f"{said}: {message}") from error
         # Of what a function raises while it is traced, only eager tells.
-        traced = kind.__name__ == "TorchRuntimeError"
-        if traced or not kind.__module__.startswith("torch._"):
+        traced = kind == "TorchRuntimeError"
+        if traced or not type(error).__module__.startswith("torch._"):
             if _runs_eagerly(fn, given):
                 raise CompiledRaises(
                     f"it runs eagerly, and raises only when it is compiled: {message}"

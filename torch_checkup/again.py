@@ -66,8 +66,9 @@ def part(m: Model) -> Part:
     }
     attempts = Attempts(m, seen, rounds, bool(names))
     advice = () if verdict == "good" else tuple(attempts.lines())
-    if m.in_pieces and (backends := _other_backends(m)):
-        verdict, says, counts["limit_hit"], advice = backends
+    if m.in_pieces and verdict != "bad" and (found := _other_backends(m)):
+        verdict, says, counts["limit_hit"], more = found
+        advice += more
     advice += (_NO_SKIP,) * bool(_skips(seen))
     return Part("recompiles", verdict, says, counts, shown(seen), advice + compiles(m))
 
@@ -81,8 +82,8 @@ def _other_backends(m: Model) -> tuple[str, str, bool, tuple[str, ...]] | None:
         says = f"pieces compile again for another backend: {own.count} versions"
         says += "; the recompile limit is hit: then they run eagerly" * own.limit_hit
         advice = tuple(f"{o.words}{o.place}: untried: {o.kind.untried}" for o in every)
-        verdict = "bad" if own.limit_hit else "look"
-        return (verdict, says, own.limit_hit, advice) if every else None
+        if every:
+            return "bad" if own.limit_hit else "look", says, own.limit_hit, advice
     return None
 
 

@@ -249,9 +249,9 @@ class Search:
                     self.m.run(self.m.eager)(*inputs, **kwargs)
             except RuntimeError as error:
                 line = line_in(traceback.format_exc())
-                name = re.match(r"Argument (\w+) is not defined as mutable", str(error))
-                said = f"an operator writes to its argument {name[1]} ({line}), which"
-                self.progress.note(f"{said} its mutates_args doesn't name")
+                if name := re.match(r"Argument (\w+) is not defined as", str(error)):
+                    said = f"an operator writes to its argument {name[1]} ({line})"
+                    self.progress.note(f"{said}, which its mutates_args doesn't name")
 
     def stage(self) -> str:
         """Return the first backend that is wrong; '' if none is by itself.
