@@ -2,8 +2,8 @@
 
 ``wrong/ch01.py`` has honest mistakes: a header ``01.1: part of the message`` says what
 the check must tell.  Below it stands the answer, or what differs from the solution:
-``# - this`` there is ``# + that``.  ``right/ch01.py`` has right answers that are not
-ours, where a check looks at more than what a function returns.  The notebook's own
+``# - this`` there is ``# + that``.  ``right/ch01.py`` has, in the same form, answers
+that aren't ours, where a check looks at more than a result.  The notebook's own
 cells run: the setup cell, then those of the exercise.  So an exercise needs nothing
 else of its notebook, and readers may go straight to it.
 """
@@ -101,7 +101,7 @@ def faults(notebook, key, newest=0):
     ]
     tries = [("stub", f"{key} {STUB}", "", stub), *wrong[-newest:]]
     right = [a for of, _, a in answers(notebook, "right") if of == key]
-    tries += [("right", f"{key} passed.", "", answer) for answer in right]
+    tries += [("right", f"{key} passed.", "", changed(solution, a)) for a in right]
     tries.append(("solution", f"{key} passed.", "", solution))
     for kind, begins, part, answer in tries:
         message = told(answer)

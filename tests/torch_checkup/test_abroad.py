@@ -186,3 +186,23 @@ def test_what_the_readme_takes_home_works_there(place, tmp_path):
     code = code if sys.platform == "linux" else ""  # where Triton is
     said = place.run(place.python, "-c", first + code + last, cwd=tmp_path)
     assert ("registers" in said) == bool(code)
+
+
+EVERY_PROCESS = """
+from torch_checkup import cold_start, composes
+
+started = cold_start("model.py:trains", ["empty"])["empty"].starts[0]
+around = composes("model.py:trains", only=["accumulation"])
+print(started.problem or started.agrees, around["accumulation"].verdict)
+"""
+
+
+def test_what_starts_other_processes_finds_them_there(place, tmp_path):
+    _, where = written("a module helpers", tmp_path)
+    with (where / "model.py").open("a") as file:
+        file.write("\nimport functools, torch\nfrom torch import nn, ones\n")
+        file.write("compiles = functools.partial(torch.compile, backend='eager')\n")
+        file.write("torch.compile = compiles  # without kernels: quicker\n")
+        file.write("\ndef trains(): return nn.Linear(4, factor()), (ones(2, 4),)\n")
+    said = place.run(place.python, "-c", EVERY_PROCESS, cwd=where)
+    assert said == "True agrees\n"
