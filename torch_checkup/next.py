@@ -1,8 +1,7 @@
 """The part ``next``: what to try next, each raced against the present.
 
-Of seconds there is a ratio with its interval, or "cannot tell".  An option whose
-answers are not eager's does not help.  What captures more, or compiles fewer versions,
-is advice of the parts that count.
+Of seconds there is a ratio with its interval, or "cannot tell".  What captures more,
+or compiles fewer versions, is advice of the parts that count.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ with needed_for("first calls without a cache"):
 
 _WORTH = 1.05
 """A smaller gain may be a loss in another process, with other memory addresses."""
-_ANSWERS = {True: "agree", False: "DIFFER", None: "not decided"}
+_ANSWERS = {True: "agree", False: "DIFFER", None: "not known"}
 # As an option of torch.compile it is accepted, and freezes nothing.
 _FREEZING = "torch._inductor.config.freezing = True, before torch.compile(model)"
 _WORTH_ONCE = 1.3  # of first calls, which are timed once
@@ -45,7 +44,7 @@ class Outcome:
 
     *gain* is by how much the ratio is above what is worth it: of an interval, its lower
     end; where its upper end may be worth it, that is not *decided*.  *agrees* says
-    whether the answers are eager's, None where that is undecided.
+    whether the answers are eager's, None where that is undecided, or nobody would ask.
     """
 
     line: str
@@ -83,10 +82,7 @@ def part(m: Model) -> Part:
 
 
 def all_tried(m: Model) -> list[Outcome]:
-    """Return all that was tried: first what helps, and of that what weighs most.
-
-    When half of the part's time is spent, it begins no other.
-    """
+    """Return all that was tried in half of the part's time, what helps most first."""
     found, begin = list[Outcome](), time.monotonic()
     with torch.set_grad_enabled(m.gradients):
         torch.compile(lambda x: x + 1)(torch.ones(2))  # the first one costs more
@@ -126,8 +122,7 @@ def _called(
 ) -> tuple[float, Callable[..., Any]]:
     """Return the seconds of the first call, and the code after all or *most* calls.
 
-    With *cold*, the first call finds an empty cache; all else finds what the check-up
-    built.
+    With *cold*, the first call finds an empty cache, and not what the check-up built.
     """
     compiled, seconds = compiling(), []
     cache = fresh_cache() if cold else nullcontext()
@@ -163,9 +158,9 @@ def _modes(m: Model, now: Callable[..., Any]) -> Iterator[Outcome]:
         compiling = _compiling(m, **how)
         with Watch() as watch:
             _, then = _called(m, compiling)
-        agrees = m.judged(then, m.calls, compiling).matches
         result = _race(m, now, then)
         least, most = (end - _WORTH for end in result.interval)
+        agrees = m.judged(then, m.calls, compiling).matches if most > 0 else None
         costs = text.count(watch.compiles, "version") + more
         decided = least > 0 or most <= 0 or agrees is False
         one = Outcome(line, mark(result.ratio()), least, agrees, costs, decided)
@@ -207,11 +202,14 @@ def _by_blocks(m: Model, now: Callable[..., Any]) -> Iterator[Outcome]:
             return model
 
         parts, model = _called(m, compiling, cold=True)
-        agrees = m.judged(model, m.calls, compiling).matches
-        costs = f"each call {mark(_race(m, now, model).ratio())}"
         whole, _ = _called(m, _compiling(m), cold=True, most=1)
         effect = f"first call {text.seconds(whole)}, then {text.seconds(parts)}"
-        return Outcome(line, mark(effect), whole / parts - _WORTH_ONCE, agrees, costs)
+        one = Outcome(line, mark(effect), whole / parts - _WORTH_ONCE, None)
+        if one.gain <= 0:
+            return one
+        agrees = m.judged(model, m.calls, compiling).matches
+        costs = f"each call {mark(_race(m, now, model).ratio())}"
+        return replace(one, agrees=agrees, costs=costs)
 
     # Made once only, its blocks are the present's too.
     if (name := _blocks(m.module)) and m.made_again() is not m.fn:

@@ -177,7 +177,7 @@ def test_what_helps_is_advised_with_what_it_costs(monkeypatch):
     assert (part.verdict, part.says) == ("look", "a: faster")
     assert part.advice == (part.says, "b: faster (compiles for 2 s)")
     answers = [row[2] for row in part.evidence[0].rows]
-    assert answers == ["agree", "not decided", "DIFFER"]
+    assert answers == ["agree", "not known", "DIFFER"]
     monkeypatch.setattr(next_part, "all_tried", lambda _: [wrong])
     part = next_part.part(None)
     nothing = "no option tried helps"

@@ -17,7 +17,7 @@ Fixed = Warmup
 # +         self.step = torch.tensor(0)
 
 
-# %% 14.1: compiled, call 5, in eval(), gives another result or gradient
+# %% 14.1: compiled, call 5, in eval(), gives another result, gradient or step
 # - self.step + 1
 # + self.step + self.training
 
@@ -27,7 +27,7 @@ Fixed = Warmup
 # + torch.tensor(0.0)
 
 
-# %% 14.1: compiled, call 1 gives another result or gradient
+# %% 14.1: compiled, call 1 gives another result, gradient or step
 # - return x + part * self.layer(x)
 # + return x.detach() + part * self.layer(x)  # nothing flows back: this passed once
 
