@@ -14,8 +14,7 @@ deepest = exercise(
         "pairs = limit // ((block_m + block_n) * block_k * itemsize), and with mma one "
         "more: a stage that is multiplied has left the memory.",
     ),
-    passed="Each stage takes room from another program, so Inductor's templates have "
-    "one to five.",
+    passed="Each stage takes room that another program could have.",
     cases=[
         ("64 x 128 x 32 in bfloat16, H100", (64, 128, 32, 2, H100, "wgmma"), 18),
         ("128 x 128 x 128 in bfloat16, H100", (128, 128, 128, 2, H100, "wgmma"), 3),

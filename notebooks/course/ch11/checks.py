@@ -71,11 +71,11 @@ in_one_piece = exercise(
     hints=(
         "graphs(momentum_step, p, grad, m) names the line. What does Python need "
         "there that only the tensor knows?",
-        "The branch saves work that costs nothing in a fused kernel. What does clamp "
-        "do to a gradient that is small already?",
+        "The branch saves a clamp, which costs little in a fused kernel. What does "
+        "clamp do to a gradient that is small already?",
         "Without any if: grad = grad.clamp(-1, 1), and the other lines as they are.",
     ),
-    passed="One kernel: the branch cost more than it saved.",
+    passed="One kernel, with clamp in the place of the branch.",
     like=_step,
     inputs=_state,
     made=_left_by,
