@@ -31,7 +31,7 @@ def _ask(compiled, n):
 @exercise(
     "27.1",
     hints=(
-        "The gradient mode belongs to the thread, and is guarded. Which length always "
+        "The gradient mode belongs to the thread, and is guarded. Which length "
         "gets its own version?",
         "Enter torch.inference_mode() yourself. Call with one row first where 1 is a "
         "length, and then with two of the others: the second makes the size dynamic.",
