@@ -118,23 +118,13 @@ def beside_the_notebooks(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "notebooks")
 
 
-EXERCISES = [(path, key) for path in NOTEBOOKS for key in asked(path)]
-# Their checks compile so often that all wrong answers are tried weekly, or by -m "".
-SLOW = ("00.1", "05.1", "08.2", "10.1", "10.2", "12.2", "16.1", "18.1", "19.1")
-SLOW += ("23.1", "26.2", "27.2")
+EXERCISES = [pytest.param(p, k, id=k) for p in NOTEBOOKS for k in asked(p)]
 
 
-@pytest.mark.parametrize(
-    ("notebook", "key", "newest"),
-    [
-        *(pytest.param(p, k, int(k in SLOW), id=k) for p, k in EXERCISES),
-        *(
-            pytest.param(p, k, 0, id=f"all of {k}", marks=pytest.mark.weekly)
-            for p, k in EXERCISES
-            if k in SLOW
-        ),
-    ],
-)
+# Each answer compiles, often many times: all the wrong ones are tried weekly, or by
+# -m "", which is for whoever changes a check.
+@pytest.mark.parametrize("newest", [1, pytest.param(0, marks=pytest.mark.weekly)])
+@pytest.mark.parametrize(("notebook", "key"), EXERCISES)
 def test_only_right_answers_pass(notebook, key, newest, beside_the_notebooks):
     bad = list(faults(notebook, key, newest))
     assert not bad, "\n".join(bad)
