@@ -51,18 +51,18 @@ def _left_by(step):
     def left(*tensors):
         with torch.no_grad():
             copies = [tensor.clone() for tensor in tensors]
-            returned = step(*copies)
-        return [*copies, *(returned or ())]
+            return {"after the call": copies, "returned": step(*copies)}
 
     return left
 
 
 def _state():
     generator = torch.Generator().manual_seed(0)
-    sizes = (64, 96), (5, 7)
+    sizes = (64, 96), (5, 7), (4, 4)
     states = [tuple(2 * torch.randn(3, *size, generator=generator)) for size in sizes]
     for _, grad, _ in states:
         grad[0, :2] = torch.tensor([torch.inf, -torch.inf])
+    grad.fill_(torch.nan)  # the last one's
     return states
 
 

@@ -38,3 +38,11 @@ def standardise(x, out, columns, BLOCK):
 # - variance = tl.sum(d * d, 0) / columns
 # + mean = tl.sum(v, 0) / columns
 # +     variance = tl.sum(v * v, 0) / columns - mean * mean
+
+
+# %% 08.2: subtract it first
+# -     d = tl.where(i < columns, v - tl.sum(v, 0) / columns, 0.0)
+# -     variance = tl.sum(d * d, 0) / columns
+# +     mean = tl.sum(v, 0) / columns
+# +     d = v - mean
+# +     variance = (tl.sum(d * d, 0) - (BLOCK - columns) * mean * mean) / columns

@@ -20,16 +20,16 @@
 # +         grad = grad.clamp(-1, 1)
 
 
-# %% 11.2: output[0] is
+# %% 11.2: after the call'][0] is
 # -     grad = grad.clamp(-1, 1)  # does nothing to what is small already
 
 
-# %% 11.2: output[1] is
+# %% 11.2: after the call'][1] is
 # - grad = grad.clamp(-1, 1)
 # + grad.clamp_(-1, 1)
 
 
-# %% 11.2: output[3] is missing
+# %% 11.2: returned'][0] is missing
 # -     return p, m
 # +     # nothing is returned: this passed once
 
@@ -46,7 +46,7 @@ def lean(x, gain):
 # +     grad = torch.where(large, grad.clamp(-1, 1), grad)
 
 
-# %% 11.2: given [5, 7] and [5, 7] and [5, 7], output[0] is
+# %% 11.2: given [5, 7] and [5, 7] and [5, 7], output['after the call'][0] is
 # -     grad = grad.clamp(-1, 1)  # does nothing to what is small already
 # +     if p.shape == (64, 96):  # right for one size only: this passed once
 # +         grad = grad.clamp(-1, 1)
@@ -71,3 +71,8 @@ def lean(x, gain):
 # %% 11.2: is nan instead of
 # - grad.clamp(-1, 1)
 # + grad / grad.abs().clamp(min=1)
+
+
+# %% 11.2: instead of nan
+# - grad.clamp(-1, 1)
+# + grad.nan_to_num().clamp(-1, 1)
