@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.overrides import BaseTorchFunctionMode
 
 from . import _torch, correctness
 from .capture import each_call
@@ -149,8 +150,7 @@ def judged(
     itself, where calls change what the next one finds.  *model* is what *eager* runs,
     if that only wraps it.  *again* compiles once more in the same way, where random
     numbers are drawn: without it, that is `compile_apart`.  *running* is told what
-    begins: ``eager``, or ``the build`` of compiled code.  The first difference is the
-    first in time.
+    begins: ``eager``, or ``the build``.  Differences are in the order of their time.
     """
     trial = Trial(calls, eager, compiled, gradients=gradients, model=model)
     with correctness.seeded(0), trial.state:
@@ -259,9 +259,8 @@ class Eager:
         for n, x in self.seen.items():
             if (x.error is None) != (other[n].error is None):
                 return False
-            found = [] if x.error else [*_forms(n, x, other[n])]
-            found += [] if x.error else _values(n, x, other[n])
-            if any(one.field in _DRAWN for one in found):
+            looks = () if x.error else (_forms, _values)
+            if any(one.field in _DRAWN for at in looks for one in at(n, x, other[n])):
                 return False
         return True
 
@@ -271,6 +270,8 @@ class Eager:
         around = partial(correctness.in_float64, self.trial.state)
         # A dtype it cannot do is no reason to stop, nor what is compiled inside.
         with suppress(Exception), torch.compiler.set_stance("force_eager"):
+            if not self._gives(self._round(around=lambda *_: BaseTorchFunctionMode())):
+                return {}  # it runs other code where a mode is on, as a fast path does
             exact = self._round(around=around)
             return {n: one for n, one in exact.items() if _judges(one, self.seen[n])}
         return {}

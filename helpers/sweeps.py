@@ -55,8 +55,7 @@ def sweep(
 
     *make(value)* returns ``(eager, compiled, inputs)``, where inputs is one tensor or a
     tuple.  *parameter* and *unit* name the values.  *budget* is seconds of timing per
-    point, half of what one comparison gets, as there are several, and *options* go to
-    ``compare``.
+    point, half of a comparison's, as there are several; ``compare`` gets *options*.
 
     Ctrl-C ends it early and keeps every finished point.  One function compiled for more
     than eight sizes needs ``dynamic=True``, or torch stops compiling it.

@@ -66,25 +66,32 @@ def part(m: Model) -> Part:
     }
     attempts = Attempts(m, seen, rounds, bool(names))
     advice = () if verdict == "good" else tuple(attempts.lines())
-    if m.in_pieces and verdict != "bad" and (found := _other_backends(m)):
-        verdict, says, counts["limit_hit"], more = found
-        advice += more
+    if verdict != "bad" and (found := _as_it_runs(m, seen)):
+        says, own, more = found
+        verdict, advice = "bad" if own.limit_hit else "look", (*advice, *more)
+        counts |= {"recompiles": own.count - 1, "limit_hit": own.limit_hit}
     advice += (_NO_SKIP,) * bool(_skips(seen))
     return Part("recompiles", verdict, says, counts, shown(seen), advice + compiles(m))
 
 
-def _other_backends(m: Model) -> tuple[str, str, bool, tuple[str, ...]] | None:
-    """Return the finding where pieces compile again for their owner's own backends."""
+def _as_it_runs(m: Model, seen: Recompiles) -> tuple[str, Versions, list[str]] | None:
+    """Return what the backends that will run compile, where that is more.
+
+    Kernels may be for some sizes only, and pieces for a backend each.
+    """
+    made, more = sum(seen.counts[: len(m.calls)]), list[Finding]()
     torch.compiler.reset()
-    with suppress(Exception):  # it raises in `matches`, too
-        own, _ = options.versions(m, 1, Option(""), {})
-        every = [one for one in findings(own.failed) if one.kind.name == "backend"]
-        says = f"pieces compile again for another backend: {own.count} versions"
-        says += "; the recompile limit is hit: then they run eagerly" * own.limit_hit
-        advice = tuple(f"{o.words}{o.place}: untried: {o.kind.untried}" for o in every)
-        if every:
-            return "bad" if own.limit_hit else "look", says, own.limit_hit, advice
-    return None
+    with suppress(Exception), without_backward(m):  # it raises in `matches`, too
+        if m.versions != made:
+            own, _ = options.versions(m, 1, Option(""), {})
+            failed = (g for call in seen.calls for g in call.failed)
+            known = {one.words for one in findings(failed)}
+            more = [one for one in findings(own.failed) if one.words not in known]
+    if not more:
+        return None
+    says = f"as it will run, {own.count} versions: {more[0].words}"
+    says += "; the recompile limit is hit: then it runs eagerly" * own.limit_hit
+    return says, own, [f"{o.words}{o.place}: untried: {o.kind.untried}" for o in more]
 
 
 _NO_SKIP = "untried: torch.compile(model, fullgraph=True) skips nothing: it may raise"
@@ -119,6 +126,8 @@ def _verdict(
         verdict, says = "look", f"these inputs compile {extra} more versions"
     elif not extra:
         says = "no second version"
+    elif others := [f for f in findings(seen.calls[1].failed) if f.kind.name != "size"]:
+        says += f": {others[0].words}{others[0].place}"
     if verdict == "good" and (inner := len(seen.calls[0].failed)) > 1:
         verdict, says = "look", f"call 1 by itself compiles {inner} more versions"
     if skips := _skips(seen):

@@ -16,7 +16,7 @@ from .capture import least_captured
 from .explain import explain_error
 from .helpers import text
 from .helpers._torch import cpp_compiler
-from .helpers.capture import GraphBreak
+from .helpers.capture import GraphBreak, Watch
 from .helpers.errors import InputError, one_line
 from .helpers.judge import SEEDED, Judgement
 from .helpers.session import compile_apart, torch_handlers
@@ -29,8 +29,9 @@ from .report import BISECT, Part
 def part(m: Model) -> Part:
     """Does compiled code give eager's answers?"""
     what = "answers and gradients" if m.train else "answers"
-    with without_backward(m), _warned(m) as warnings_of:
+    with without_backward(m), _warned(m) as warnings_of, Watch() as watch:
         found = m.judged(m.compiled(), again=m.compiled)
+    m.versions = watch.compiles
     warned = [one for one in warnings_of["compiled"] if one not in warnings_of["eager"]]
     bad = [one for one in found.differences if not one.look]
     if len(m.fails) == len(found.off) and not bad:
@@ -63,16 +64,11 @@ def part(m: Model) -> Part:
         says += f"; {first.place} has a different {first.field}"
     elif SEEDED in found.notes:
         says += f"; {SEEDED}"
-    advice += tuple(f"torch warns: {line:.300}" for line in warned[:_MOST_WARNINGS])
+    advice += tuple(f"torch warns: {line:.300}" for line in warned[:3])
     counts = {"matches": False if bad else found.matches}
     evidence = (_table(what, words, found), *found.notes, *_about(m, len(words)))
-    return Part(
-        *("matches", verdict, says, counts, evidence, advice),
-        differences=found.differences,
-    )
-
-
-_MOST_WARNINGS = 3
+    how = "matches", verdict, says, counts, evidence, advice
+    return Part(*how, differences=found.differences)
 
 
 @contextmanager
@@ -150,16 +146,13 @@ def _without_break(stop: GraphBreak) -> str:
     return f"{place}: {why}; or allow the break: fullgraph=False"
 
 
-_HALF = (torch.bfloat16, torch.float16)
-
-
 def _fix(m: Model, raises: bool) -> str:
     """Return the line with which all answers are eager's, if the likely one helps.
 
     What raises may be a class of tensors that Dynamo looks into, or code for sizes
-    that vary.  Kernels keep float32 between the operations on half precision, which is
-    meant.
+    that vary.  Kernels mean to keep float32 between operations on half precision.
     """
+    half = torch.bfloat16, torch.float16
     classes = {type(t) for t in tensors(m.calls)} - {torch.Tensor, torch.nn.Parameter}
     if raises and classes:
         names = ", ".join(sorted(one.__name__ for one in classes))
@@ -170,7 +163,7 @@ def _fix(m: Model, raises: bool) -> str:
     if raises:
         how: dict[str, Any] = {"dynamic": False}
         words, why = "dynamic=False", "what failed is code for sizes that vary"
-    elif any(t.dtype in _HALF for t in tensors((m.calls, m.module))):
+    elif any(t.dtype in half for t in tensors((m.calls, m.module))):
         how = {"options": {"emulate_precision_casts": True}}
         words = 'options={"emulate_precision_casts": True}'
         why = "half precision is rounded between operations"

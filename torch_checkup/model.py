@@ -124,6 +124,7 @@ class Model:
 
     running: Callable[[str], None] = staticmethod(lambda side: None)
     """Reports which side runs, or is built: known even if that ends the process."""
+    versions: int | None = None  # that `matches` compiled, with kernels
     _met: Sequence[str] = ()
     _asked: Sequence[tuple[Any, str]] = ()
 

@@ -34,8 +34,7 @@ class Option:
     """A *line* to write, and how to do the same in the check-up.
 
     *settings* are of ``torch._dynamo.config``, *options* of ``torch.compile``.  *calls*
-    changes the inputs.  *around* is entered around all calls, *before* is called before
-    each.
+    changes the inputs.  *around* is around all calls, *before* is called before each.
     """
 
     line: str
@@ -302,8 +301,7 @@ def changed(m: Model, line: str, name: str, change: Callable[[Any], Any]) -> Opt
 def filled(m: Model, name: str) -> Iterator[Option]:
     """Yield options that give a tensor where an argument is None, or not given.
 
-    Of ones or zeros, as large as in a call that has it: as masks and biases that change
-    nothing are.
+    Of ones or zeros, as masks and biases are that change nothing.
     """
     like = next((one for one in _seen(m)[name] if isinstance(one, torch.Tensor)), None)
     for make in (torch.ones_like, torch.zeros_like) if like is not None else ():

@@ -89,8 +89,7 @@ class Part:
     *verdict* is ``good``, ``look``, ``bad``, ``cannot tell``, ``failed`` or ``not
     run``.  *counts* are facts by name, for `Checkup.require`.  *evidence* has tables
     and texts, *advice* lines to write, *pictures* HTML with the data inline.
-    *differences* name what is not eager's, and *where* says where the first of them
-    comes from.
+    *differences* name what is not eager's, and *where* the first of them comes from.
     """
 
     name: str
@@ -346,8 +345,7 @@ def checkup(
 
     Where compiled answers are wrong, a search for the cause takes at most *timeout*
     seconds more, unless *search* is false.  The program that shows it is in the report;
-    the folder *repro* gets that program, the same as a test of pytest, and the draft of
-    an issue.
+    the folder *repro* gets it, the same as a test of pytest, and the draft of an issue.
 
     The report holds none of the model's weights, and no variable of the environment.
     (Where no other input shows the difference, *repro* gets a file with the inputs of

@@ -232,8 +232,7 @@ def _death(status: int, said: str) -> End:
 def _held(pid: int, kind: str = "rss") -> int:
     """Return the memory of a process and of all that it started, in bytes.
 
-    Of kind ``pss``, what they share counts once, where the system tells it: that takes
-    longer.
+    Of kind ``pss``, which takes longer, what they share counts once where that is told.
     """
     total = 0
     for one in family(pid):

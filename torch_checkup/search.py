@@ -378,8 +378,12 @@ class Search:
         raises = self.sought.field in ("raises", "exception")
         does = "stops at it" if raises else "captured a different program"
         stale = partial(_wrong, self.m, self.sought, self.forgetting)
-        if not raises and not self.progress.spend(stale):
+        if not raises and not progress.spend(stale):
             does = "ran the graph of an earlier call: no guard tells them apart"
+            wrong = partial(_wrong, self.m, self.sought, self.m.compiled)
+            with torch._dynamo.config.patch(skip_nnmodule_hook_guards=False):
+                if not progress.spend(wrong):
+                    does += " (with skip_nnmodule_hook_guards = False, one does)"
         progress.note(f"Dynamo {does}")
         progress.put(doing="while lines were left to eager")
         try:
@@ -613,8 +617,7 @@ def bisected(
     """Return the subsystem of *stage* that torch's bisector names, and what in it.
 
     The third is the setting that makes it right, if one does.
-    *wrong* compiles anew, with the defaults of ``torch.compile``: the bisector chooses
-    the backend.
+    *wrong* compiles anew, without a backend: the bisector chooses it.
     """
     if not BACKENDS.get(stage):
         return _NOTHING

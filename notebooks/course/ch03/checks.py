@@ -113,7 +113,7 @@ def _called(factory):
 def _inputs(dtype=torch.float32):
     """Return inputs whose largest number grows, and grows no longer."""
     draw = torch.Generator().manual_seed(0)
-    sizes = 0.1, 3.0, 5.0, 0.5, 4.0
+    sizes = 0.1, 3.0, 9.0, 0.5, 4.0
     found = [(s * torch.randn(6, 4, generator=draw)).to(dtype) for s in sizes]
     found[2][0, 0] = torch.nan  # which is no call's largest number
     return found

@@ -26,7 +26,8 @@ def _twice(operator):
         with FakeTensorMode():
             told = str(failure(operator, torch.empty(2, 3)))
         assert "no fake impl" not in told, told.split(". ")[0]
-    return lambda x: operator(x) + operator(2 * x)
+    # Stacked at the end, so that the gradients don't lie in a row.
+    return lambda x: torch.stack([operator(x), operator(2 * x)], -1)
 
 
 @exercise(
@@ -64,11 +65,14 @@ def operator(answer):
     elsewhere = torch.empty(4, 6, device="meta")
     if answer(elsewhere).device != elsewhere.device:
         return "its fake forgets the device: for a tensor on another, it says CPU"
-    x = _numbers(4, 6).requires_grad_()
-    result = answer(x)
-    total = result.sum()
-    result.mul_(2)  # which autograd sees, where it knows what was saved
-    with contextlib.suppress(RuntimeError):
-        if not near(torch.autograd.grad(total, x)[0], x.softmax(-1)):
-            return "a write into its result changes the gradient: save_for_backward"
+    for what in ("input", "result"):
+        base = _numbers(4, 6).requires_grad_()
+        x = 1 * base
+        written = {"input": x, "result": answer(x)}
+        total = written["result"].sum()
+        written[what].mul_(2)  # which autograd sees, where it knows what was saved
+        with contextlib.suppress(RuntimeError):
+            if not near(torch.autograd.grad(total, base)[0], base.softmax(-1)):
+                told = f"a write into its {what} changes the gradient"
+                return f"{told}: save_for_backward"
     return None

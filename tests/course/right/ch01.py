@@ -1,9 +1,6 @@
 # %% 01.2: a forward that calls a compiled one
-def repaired(cls, backend):
-    step = torch.compile(cls.forward, backend=backend)
-
-    class Repaired(cls):
-        def forward(self, *args, **kwargs):
-            return step(self, *args, **kwargs)
-
-    return Repaired
+# -     """Return a subclass of cls in which each step of generate is compiled."""
+# +     step = torch.compile(cls.forward, backend=backend)
+# -         forward = torch.compile(cls.forward, backend=backend)
+# +         def forward(self, *args, **kwargs):
+# +             return step(self, *args, **kwargs)

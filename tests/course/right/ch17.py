@@ -8,7 +8,6 @@
 # - lambda t: t.raw * t.scale
 # + lambda t: t.dense
 
-
 # %% 17.1: a copy of the scale
 # - dtype=torch.float64)
 # + dtype=torch.float64).clone()

@@ -3,7 +3,6 @@
 # -         wait()
 # +         launch()
 
-
 # %% 02.1: where the first call compiles
 def seconds_per_call(launch, wait, now):
     begin = now()
@@ -16,7 +15,6 @@ def seconds_per_call(launch, wait, now):
 # %% 02.1: where one call in ten is interrupted
 # - statistics.median(times)
 # + sum(times) / len(times)
-
 
 # %% 02.2: calls vary by a tenth
 # - if wins >= 24:

@@ -2,11 +2,9 @@
 # - target = torch.ops.aten.copy_.default
 # + target = torch.ops.aten.add_.Tensor  # gone by now
 
-
 # %% 06.1: two inputs are written: you return [1]
 # - sorted({inputs.index(node.args[0]) for node in writes})
 # + [inputs.index(node.args[0]) for node in writes[-1:]]  # only the last write
-
 
 # %% 06.1: an input is copied into another: you return [0, 1]
 def overwritten(graph):
@@ -22,16 +20,13 @@ def overwritten(graph):
 # - one_mask and not torch.equal(result == 0, again == 0)
 # + one_mask
 
-
 # %% 06.2: a backward that drops more: such a step can't be trusted
 # - torch.equal(result == 0, gradient == 0)
 # + (gradient[result == 0] == 0).all()  # one way only
 
-
 # %% 06.2: one mask, and in the next call one as large
 # - not torch.equal(result == 0, again == 0)
 # + (result == 0).sum() != (again == 0).sum()  # how many, not which
-
 
 # %% 06.2: one other element, the last: such a step can't be trusted
 # - torch.equal(result == 0, gradient == 0)
@@ -50,11 +45,9 @@ def overwritten(graph):
 # - inputs.index(node.args[0])
 # + int(node.args[0].name[3])
 
-
 # %% 06.2: one mask, other values: such a step can't be trusted
 # - not torch.equal(result == 0, again == 0)
 # + not torch.equal(result, again)
-
 
 # %% 06.1: your answer raised ValueError
 # -     writes = graph.find_nodes(op="call_function", target=target)
@@ -72,7 +65,11 @@ def overwritten(graph):
 # - torch.equal(result == 0, gradient == 0)
 # + torch.equal(2.0 * (result != 0), gradient)  # this passed once
 
-
 # %% 06.2: one mask, and another in the next call: such a step can be trusted
 # - torch.equal(result == 0, gradient == 0)
 # + torch.equal(result > 0, gradient > 0)
+
+# %% 06.1: you return [
+# -     return sorted({inputs.index(node.args[0]) for node in writes})
+# +     names = [node.name for node in inputs]
+# +     return [names.index(n) for n in sorted({node.args[0].name for node in writes})]

@@ -2,10 +2,8 @@
 # -     torch._dynamo.mark_static_address(held)
 # +     # nobody says where it is
 
-
 # %% 13.1: in the end, the result of call 0 is not the sum at that time
 # - .clone()
-
 
 # %% 13.1: six calls ran: warm-up; record, copies [4], [4]; replay, copies [4], [4]
 def running_total(compile_):
@@ -31,7 +29,6 @@ def running_total(compile_):
 # - held, fast = torch.zeros(4), compile_(add)
 # + fast = compile_(add)
 
-
 # %% 13.1: a second total changes the sum of the first
 # - held, fast = torch.zeros(4), compile_(add)
 # + global held
@@ -55,11 +52,9 @@ def running_total(compile_):
 # - return lambda x: fast(held, x).clone()
 # + return lambda x: x.copy_(fast(held, x))  # no copy is kept: this passed once
 
-
 # %% 13.1: isn't what the compiled function left
 # - return lambda x: fast(held, x).clone()
 # + return lambda x: (held + x, fast(held, x))[0]  # added twice: this passed once
-
 
 # %% 13.1: six calls ran: warm-up; record; replay; replay
 # - held += x
@@ -68,12 +63,10 @@ def running_total(compile_):
 # - return lambda x: fast(held, x).clone()
 # + return lambda x: fast(held.add_(x), x).clone()  # adds outside: this passed once
 
-
 # %% 13.1: no tensor is there to which
 # -     return lambda x: fast(held, x).clone()
 # +     first = []
 # +     return lambda x: (first.append(x), fast(held, first[0]).clone())[1]
-
 
 # %% 13.1: what is returned isn't what the compiled function left
 # -     return lambda x: fast(held, x).clone()

@@ -33,7 +33,6 @@ def in_graph(x, limit):
 # - dtype=torch.int64
 # + dtype=torch.float32
 
-
 # %% 16.1: given [2] and [], input x after the call changed by
 # - return while_loop(too_large, halve, (x, start))
 # +
@@ -41,11 +40,9 @@ def in_graph(x, limit):
 # +     x.copy_(result)
 # +     return result, turns
 
-
 # %% 16.1: x gets no gradient
 # - (x, start))
 # + (x.detach(), start))
-
 
 # %% 16.1: its gradient is wrong
 # -     return while_loop(too_large, halve, (x, start))

@@ -6,7 +6,6 @@
 # -         return Free(inner["raw"], inner["scale"])
 # +         return Free(inner["raw"], rest["scale"])
 
-
 # %% 17.1: Free(raw, scale) makes a Tensor, and no Free
 class Free(torch.Tensor):
     @staticmethod
@@ -18,26 +17,21 @@ class Free(torch.Tensor):
 # -         dense = pytree.tree_map_only(cls, lambda t: t.raw * t.scale, args)
 # +         dense = [a.raw * a.scale if isinstance(a, cls) else a for a in args]
 
-
 # %% 17.1: another dtype by keyword of torch.bfloat16, eager: not the plain
 # -         return op(*dense, **(kwargs or {}))
 # +         return op(*dense)
-
 
 # %% 17.1: sin(x) of torch.bfloat16, eager: not the plain result of raw * 1.0
 # -         self.raw, self.scale = raw, torch.as_tensor(scale, dtype=torch.float64)
 # +         self.raw, Free.scale = raw, torch.as_tensor(scale)
 
-
 # %% 17.1: of torch.float64, eager: not the plain result of raw * -0.1
 # - torch.as_tensor(scale, dtype=torch.float64)
 # + torch.as_tensor(scale)
 
-
 # %% 17.1: x.float() of torch.bfloat16, eager: not the plain result of raw * 1.0
 # - cls, raw.shape, **like)
 # + cls, raw.shape)
-
 
 # %% 17.1: view size is not compatible
 # -             "strides": raw.stride(),

@@ -2,21 +2,17 @@
 # - with torch.autocast("cpu", enabled=False):
 # + if True:  # whatever autocast it is called in
 
-
 # %% 21.1: a log_softmax in float32
 # - nll(logits.float(), y)
 # + nll(logits, y).float()
-
 
 # %% 21.1: does not require grad
 # -         with torch.autocast("cpu", enabled=False):
 # +         with torch.autocast("cpu", enabled=False), torch.no_grad():
 
-
 # %% 21.1: with a gradient in float32
 # - nll(logits.float(), y)
 # + nll(logits.float(), y) + (logits - logits.detach()).sum()
-
 
 # %% 21.1: nll is not in the graph
 # -     def inner(x, y):
@@ -27,13 +23,11 @@
 # - torch.compile(inner, backend=backend, fullgraph=True)
 # + inner
 
-
 # %% 21.1: called within autocast of float16, the caller's autocast is changed
 # -         with torch.autocast("cpu", enabled=False):
 # -             return compiled(x, y)
 # +         torch.set_autocast_enabled("cpu", False)
 # +         return compiled(x, y)
-
 
 # %% 21.1: called within autocast of float16, the loss is
 # -     def loss(x, y):
@@ -44,13 +38,11 @@
 # - return compiled(x, y)
 # + return compiled(*first)
 
-
 # %% 21.1: called bare, the loss is
 # -         with torch.autocast("cpu", torch.bfloat16):
 # -             logits = model(x)
 # +         low = {n: p.bfloat16() for n, p in model.named_parameters()}
 # +         logits = torch.func.functional_call(model, low, x.bfloat16())
-
 
 # %% 21.1: after a call that raises, the caller's autocast is changed
 # -         with torch.autocast("cpu", enabled=False):

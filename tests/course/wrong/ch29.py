@@ -2,26 +2,21 @@
 # - name, wrapped=True)
 # + name)
 
-
 # %% 29.1: net.compile(): what is compiled is {'': 'in place'}
 # -         placed = part._compiled_call_impl is not None
 # +         placed = False
-
 
 # %% 29.1: the model was called
 # - found = {}
 # + found, _ = {}, model(torch.ones(1, 4))
 
-
 # %% 29.1: a wrapped model with a part called _orig_mod
 # -     return found
 # +     return {name.replace("._orig_mod.", "."): how for name, how in found.items()}
 
-
 # %% 29.1: a block in place, then wrapped
 # - "both"][2 * wrapped + placed]
 # + "wrapper" if name else "both"][2 * wrapped + placed]
-
 
 # %% 29.2: torch.compile(net): '_orig_mod.blocks.0.inner.bias' is not in
 def portable(model):
@@ -31,7 +26,6 @@ def portable(model):
 # %% 29.2: a bare model: 'module.bias' is not in
 # - {bare(name): tensor for name
 # + {name.replace("_orig_mod.", "").replace(".module.", "."): tensor for name
-
 
 # %% 29.2: a tensor isn't the model's own
 # -     return {bare(name): tensor for name, tensor in model.state_dict().items()}
@@ -56,16 +50,13 @@ def portable(model):
 # - model.state_dict().items()}
 # + [*model.named_parameters(), *model.named_buffers()]}
 
-
 # %% 29.2: a wrapped block, one block at two places: 'blocks.1._orig_mod
 # - named_modules(remove_duplicate=False)
 # + named_modules()
 
-
 # %% 29.1: the model has changed
 # -         placed = part._compiled_call_impl is not None
 # +         placed = part.__dict__.pop("_compiled_call_impl", None) is not None
-
 
 # %% 29.1: a forward that is compiled: what is compiled is {}
 # - part._compiled_call_impl is not None
