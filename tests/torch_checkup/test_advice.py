@@ -380,3 +380,11 @@ def test_why_nothing_is_compiled_is_told(body, off, why, advised):
         found = advised(body + ONCE, "silent")
     assert re.fullmatch("no graph ran: the call is eager" + why, found["says"])
     assert (found["verdict"], found["counts"]["compiled"]) == ("bad", False)
+
+
+def test_versions_are_counted_with_the_kernels_that_will_run(looked_at):
+    body = "def f(x): return x.mean()\n" + sizes(64, 63, 8, of="torch.ones(n, 256)")
+    (found,) = looked_at(body, "recompiles", built=True)
+    says = "as it will run, 3 versions: a size of x is outside of what was compiled"
+    assert (found["verdict"], found["says"]) == ("look", says)
+    assert found["counts"]["recompiles"] == 2 and "line 2 of" in found["advice"][0]
