@@ -12,6 +12,7 @@ from torch.compiler._cache import CacheArtifactManager
 
 from course.backend import CountingBackend
 from course.exercises import exercise, near
+from course.failures import failure
 from course.left_set import put_back
 from helpers.capture import Watch
 
@@ -155,7 +156,10 @@ def one_file(answer):
 
 def _started(start_warm, model, x, path):
     with _new_machine():
-        warm = start_warm(model, path)
+        try:
+            warm = start_warm(model, path)
+        except ValueError as error:
+            return f"torch doesn't take the file that ship left ({error!r:.60})"
         counters.clear()
         result = warm(x)
         asked = counters["aot_autograd"] + counters["inductor"]
@@ -166,7 +170,9 @@ def _started(start_warm, model, x, path):
         return "after start_warm, the model gives other answers"
     # As with a damaged file: load_cache_artifacts returns None.
     refused = mock.patch.object(CacheArtifactManager, "deserialize", return_value=None)
-    with _new_machine(), refused, contextlib.suppress(ValueError):
-        start_warm(model, path)
-        return "torch doesn't take the file, and start_warm starts cold in silence"
+    with _new_machine(), refused:
+        told = failure(start_warm, model, path)
+    if not isinstance(told, ValueError):
+        does = f"raises {told!r:.60}" if told else "starts cold in silence"
+        return f"torch doesn't take the file, and start_warm {does}"
     return None

@@ -19,7 +19,7 @@ def fail_guard(kind, x):
 # - x.clone().requires_grad_(),
 # + x.requires_grad_(),
 
-# %% 04.2: IndexError: list index out of range
+# %% 04.2: it kept nothing
 # - torch.compiler.reset()  # nothing guards a first hook
 
 # %% 04.2: and your caller gets None
