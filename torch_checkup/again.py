@@ -69,7 +69,8 @@ def part(m: Model) -> Part:
     if verdict != "bad" and (found := _as_it_runs(m, seen)):
         says, own, more = found
         verdict, advice = "bad" if own.limit_hit else "look", (*advice, *more)
-        counts |= {"recompiles": own.count - 1, "limit_hit": own.limit_hit}
+        counts["recompiles"] += own.count - sum(seen.counts[: len(m.calls)])
+        counts["limit_hit"] = own.limit_hit
     advice += (_NO_SKIP,) * bool(_skips(seen))
     return Part("recompiles", verdict, says, counts, shown(seen), advice + compiles(m))
 
@@ -84,8 +85,7 @@ def _as_it_runs(m: Model, seen: Recompiles) -> tuple[str, Versions, list[str]] |
     with suppress(Exception), without_backward(m):  # it raises in `matches`, too
         if m.versions != made:
             own, _ = options.versions(m, 1, Option(""), {})
-            failed = (g for call in seen.calls for g in call.failed)
-            known = {one.words for one in findings(failed)}
+            known = {f.words for f in findings(g for c in seen.calls for g in c.failed)}
             more = [one for one in findings(own.failed) if one.words not in known]
     if not more:
         return None
@@ -126,8 +126,8 @@ def _verdict(
         verdict, says = "look", f"these inputs compile {extra} more versions"
     elif not extra:
         says = "no second version"
-    elif others := [f for f in findings(seen.calls[1].failed) if f.kind.name != "size"]:
-        says += f": {others[0].words}{others[0].place}"
+    elif why := [f for f in findings(seen.calls[1].failed) if f.kind.name not in _OPEN]:
+        says += f": {why[0].words}{why[0].place}"
     if verdict == "good" and (inner := len(seen.calls[0].failed)) > 1:
         verdict, says = "look", f"call 1 by itself compiles {inner} more versions"
     if skips := _skips(seen):
@@ -166,6 +166,7 @@ class Finding:
 
 
 _MOST_PLACES = 3
+_OPEN = ("size", "number")  # become symbols, which any value fits
 Maker = Callable[[Model, Finding], Iterable[Option]]
 
 
@@ -415,10 +416,9 @@ def blocks(m: Model) -> tuple[str, ...]:
 def compiles(m: Model) -> tuple[str, ...]:
     """Return the lines that call ``torch.compile`` inside the model, and what to do."""
     inputs, kwargs = m.calls[0]
-    with undisturbed(m.fn), correctness.seeded(0):
+    with undisturbed(m.fn), correctness.seeded(0), noted() as asked:
         torch.compiler.set_stance("force_eager")  # what is compiled already
-        with noted() as asked:
-            m.fn(*inputs, **kwargs)
+        m.fn(*inputs, **kwargs)
     return tuple(
         f"torch.compile is called in each call ({line}): untried: compile once, where "
         "the model is made"
