@@ -25,8 +25,7 @@ class Difference:
     ``alias``, ``identity``, ``stride`` or ``sign of zero``.  Of values, *count* of *of*
     numbers are not eager's, and *off_eager* and *off_compiled* are the largest
     distances from float64; None where that means nothing.  *note* says what else is
-    known, such as how often it was seen.  *ended* is how compiled code ended its
-    process, where it did.
+    known, such as how often it was seen.  *ended*: how compiled code ended its process.
     """
 
     call: int

@@ -270,10 +270,13 @@ class Eager:
         around = partial(correctness.in_float64, self.trial.state)
         # A dtype it cannot do is no reason to stop, nor what is compiled inside.
         with suppress(Exception), torch.compiler.set_stance("force_eager"):
-            if not self._gives(self._round(around=lambda *_: BaseTorchFunctionMode())):
-                return {}  # it runs other code where a mode is on, as a fast path does
             exact = self._round(around=around)
-            return {n: one for n, one in exact.items() if _judges(one, self.seen[n])}
+            truth = {n: one for n, one in exact.items() if _judges(one, self.seen[n])}
+            if any(_off(one, self.seen[n]) > _ROUGH for n, one in truth.items()):
+                # A fast path isn't taken where a mode is on: that's another program.
+                watched = self._round(around=lambda *_: BaseTorchFunctionMode())
+                return truth if self._gives(watched) else {}
+            return truth
         return {}
 
     @cached_property

@@ -38,9 +38,8 @@ class Place:
 
     *value* is a copy: a tensor, also of a number, or what is no number.  Of a tensor
     that is held it is what was added to it, None where nothing was; of a new one, all
-    of it.  *form* has the fields that count besides, by name.  *known* is the id of a
-    tensor that was held before the first call, and 0 of any other.  Below *noise*, a
-    change is rounding.
+    of it.  *form* has the other fields that count, by name.  *known* is the id of a
+    tensor that was held before the first call, else 0.  *noise* is rounding's size.
     """
 
     value: Any

@@ -64,8 +64,7 @@ class Page:
     def way(self, words: str) -> Table:
         """Return a line of each stage that belongs to the first one with *words* in it.
 
-        It is one that accesses memory, or else the longest.  Raises InputError where no
-        line has these words.
+        One that accesses memory, or else the longest.  Raises InputError where none is.
         """
         for kernel in self.kernels:
             for text, lines in chain(*kernel.columns.values()):
