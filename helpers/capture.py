@@ -461,7 +461,7 @@ def recompiles(
     *calls* has the inputs of each call: a tuple, a dictionary of keyword arguments, or
     a pair of both.  A plain function is compiled apart from the session, with *backend*
     and *dynamic* as for ``torch.compile``.  A function that is compiled already is used
-    as it is: the calls fill its cache.  Source: torch's history of compiles.
+    as it is, with its cache, which the calls fill.  Source: torch's compile history.
 
     *budget* is in seconds; five minutes are more than a small model's sizes take, and
     less than a person waits.  When it is spent no further call begins.  Then, and on

@@ -39,7 +39,7 @@ class Place:
     *value* is a copy: a tensor, also of a number, or what is no number.  Of a tensor
     that is held it is what was added to it, None where nothing was; of a new one, all
     of it.  *form* has the other fields that count, by name.  *known* is the id of a
-    tensor that was held before the first call, else 0.  *noise* is rounding's size.
+    tensor that was held before the first call, else 0.  Below *noise*, it's rounding.
     """
 
     value: Any

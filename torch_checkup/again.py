@@ -52,11 +52,12 @@ def part(m: Model) -> Part:
         says = "nothing is compiled: see capture"
         return Part("recompiles", "cannot tell", says, counts, advice=compiles(m))
     later = sum(seen.counts[len(m.calls) :])
-    extra = sum(seen.counts[1 : len(m.calls)])
+    made = sum(seen.counts[: len(m.calls)])
+    extra = made - seen.counts[0]
     verdict, says = _verdict(m, seen, later, extra, rounds)
     if names:
-        made = f"{text.count(len(names), 'block')} compiled one by one"
-        says = f"{made}: {text.count(seen.total, 'version')}; {says}"
+        each = f"{text.count(len(names), 'block')} compiled one by one"
+        says = f"{each}: {text.count(seen.total, 'version')}; {says}"
     guards = list(dict.fromkeys(g for call in seen.calls for g in call.guards))
     counts = {
         "recompiles": extra + later,
@@ -66,27 +67,26 @@ def part(m: Model) -> Part:
     }
     attempts = Attempts(m, seen, rounds, bool(names))
     advice = () if verdict == "good" else tuple(attempts.lines())
-    if verdict != "bad" and (found := _as_it_runs(m, seen)):
+    if verdict != "bad" and m.versions != made and (found := _as_it_runs(m, seen)):
         says, own, more = found
         verdict, advice = "bad" if own.limit_hit else "look", (*advice, *more)
-        counts["recompiles"] += own.count - sum(seen.counts[: len(m.calls)])
+        counts["recompiles"] += own.count - made
         counts["limit_hit"] = own.limit_hit
     advice += (_NO_SKIP,) * bool(_skips(seen))
     return Part("recompiles", verdict, says, counts, shown(seen), advice + compiles(m))
 
 
 def _as_it_runs(m: Model, seen: Recompiles) -> tuple[str, Versions, list[str]] | None:
-    """Return what the backends that will run compile, where that is more.
+    """Return the versions on the backends that will run, if these have more causes.
 
     Kernels may be for some sizes only, and pieces for a backend each.
     """
-    made, more = sum(seen.counts[: len(m.calls)]), list[Finding]()
+    more = list[Finding]()
     torch.compiler.reset()
     with suppress(Exception), without_backward(m):  # it raises in `matches`, too
-        if m.versions != made:
-            own, _ = options.versions(m, 1, Option(""), {})
-            known = {f.words for f in findings(g for c in seen.calls for g in c.failed)}
-            more = [one for one in findings(own.failed) if one.words not in known]
+        own, _ = options.versions(m, 1, Option(""), {})
+        known = {f.words for f in findings(g for c in seen.calls for g in c.failed)}
+        more = [one for one in findings(own.failed) if one.words not in known]
     if not more:
         return None
     says = f"as it will run, {own.count} versions: {more[0].words}"

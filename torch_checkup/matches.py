@@ -150,7 +150,7 @@ def _fix(m: Model, raises: bool) -> str:
     """Return the line with which all answers are eager's, if the likely one helps.
 
     What raises may be a class of tensors that Dynamo looks into, or code for sizes
-    that vary.  Kernels mean to keep float32 between operations on half precision.
+    that vary.  Kernels keep float32 between operations on half precision, on purpose.
     """
     half = torch.bfloat16, torch.float16
     classes = {type(t) for t in tensors(m.calls)} - {torch.Tensor, torch.nn.Parameter}

@@ -301,7 +301,7 @@ def changed(m: Model, line: str, name: str, change: Callable[[Any], Any]) -> Opt
 def filled(m: Model, name: str) -> Iterator[Option]:
     """Yield options that give a tensor where an argument is None, or not given.
 
-    Of ones or zeros, as masks and biases are that change nothing.
+    Of ones or zeros, as large as in a call that has it: masks that change nothing.
     """
     like = next((one for one in _seen(m)[name] if isinstance(one, torch.Tensor)), None)
     for make in (torch.ones_like, torch.zeros_like) if like is not None else ():

@@ -64,7 +64,8 @@ class Page:
     def way(self, words: str) -> Table:
         """Return a line of each stage that belongs to the first one with *words* in it.
 
-        One that accesses memory, or else the longest.  Raises InputError where none is.
+        One that accesses memory, or else the longest.  Raises InputError where no line
+        has these words.
         """
         for kernel in self.kernels:
             for text, lines in chain(*kernel.columns.values()):
