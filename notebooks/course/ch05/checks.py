@@ -61,7 +61,10 @@ def _on_logits(function):
     graphs=1,
 )
 def repaired(answer):
-    return _aside(answer) or _aside(torch.compile(answer, backend="eager"))
+    if told := _aside(answer):
+        return told
+    torch.compiler.reset()  # or a full limit lets what is compiled run in eager mode
+    return _aside(torch.compile(answer, backend="eager"))
 
 
 def _aside(answer):

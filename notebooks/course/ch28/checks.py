@@ -4,6 +4,7 @@ import torch
 
 from course.backend import CountingBackend
 from course.exercises import exercise, left_behind, near, one_compile
+from course.failures import failure
 from helpers import session
 
 ROOM, WIDTH = 40, 6
@@ -50,7 +51,13 @@ def fixed(answer):
         or one_compile(lambda: answer(ROOM, WIDTH), [(x,) for x in vectors])
         or _unlike_memory(compiled, vectors, "compiled, ")
         or _forgotten(answer, *vectors[:2])
+        or _elsewhere(answer(ROOM, WIDTH).to("meta"), vectors[0].to("meta"))
     )
+
+
+def _elsewhere(model, x):
+    error = failure(model, x)
+    return error and f"moved to another device, it raises {error!r:.90}"
 
 
 def _unlike_memory(model, vectors, how=""):

@@ -54,7 +54,7 @@
 # - 1e-3, 1e-3
 # + 0, 1e-3
 
-# %% 18.1: raised IndexError
+# %% 18.1: what is compiled raises IndexError
 # - except Exception
 # + except RuntimeError
 

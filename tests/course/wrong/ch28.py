@@ -67,3 +67,7 @@ Fixed = Memory
 # %% 28.1: int(model.at) is 2 after 1 calls
 # - self.at += 1
 # + self.at += 2
+
+# %% 28.1: moved to another device, it raises
+# - torch.arange(len(self.rows), device=x.device)
+# + torch.arange(len(self.rows))
