@@ -308,7 +308,7 @@ def rules_of(requirements: str) -> list[re.Match[str]]:
         if not match or match[1] not in NAMES:
             raise InputError(
                 f"{rule!r} is no requirement: use {', '.join(sorted(NAMES))}, "
-                "alone or with a limit, such as breaks=0 or recompiles<=2"
+                "alone or with a number, such as matches, breaks=0 or recompiles<=2"
             )
         rules.append(match)
     return rules

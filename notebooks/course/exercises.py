@@ -93,7 +93,8 @@ class Declared:
                 raise
             no_count = type(wanted) is int and isinstance(given, float)  # 18.0 stages
             if no_count or not same(given, wanted):
-                return f"{what}: you return {given!r}, and it is {wanted!r}"
+                kind = ", an int" if no_count else ""
+                return f"{what}: you return {given!r}, and it is {wanted!r}{kind}"
         calls = list(self.inputs() if callable(self.inputs) else self.inputs)
         steps = (self._values, self._graphs, self._compiles, self._kernels)
         steps += (self._compiled,)

@@ -96,7 +96,7 @@ MACHINES = (  # the machine, the answer, what it is
     (
         {"noise": 0.1},
         "cannot tell",
-        "both sides are the same function, and calls vary by a tenth: ask how many of "
+        "both sides are the same function, and calls vary by a tenth: how many of "
         "your pairs agree",
     ),
     (

@@ -66,7 +66,7 @@ def running_total(answer):
         did = "; ".join(recorder.did) or "nothing that compile_ has compiled"
         return f"six calls ran: {did}. Asked for: {'; '.join(WANTED)}"
     if not recorder.sums:
-        return "no tensor is there to which the compiled function adds x, and no more"
+        return "no tensor is there to which the compiled function adds x in place"
     for n, result in enumerate(results):
         try:
             right = result.dtype == X.dtype
@@ -74,10 +74,10 @@ def running_total(answer):
         except RuntimeError:
             right = False
         if not right:
-            return f"in the end, the result of call {n} is not the sum at that time"
+            return f"in the end, result {n + 1} is not the sum at that time, in float32"
     recorder.spoils = True
     if not torch.equal(total(X.clone()) + 0, torch.full((4,), -1.0)):
-        return "what is returned isn't what the compiled function left"
+        return "what you return isn't what the compiled function returned"
     recorder.spoils = False
     before = total(X.clone()) + 0
     second = answer(compile_)

@@ -46,7 +46,11 @@ def _on(answer, raw):
         compiled = torch.compile(work, backend=backend, fullgraph=True)
         for one, scale in zip(every, SCALES, strict=True):
             for call, said in ((work, "eager"), (compiled, "compiled")):
-                found = call(one)
+                try:
+                    found = call(one)
+                except Exception as error:
+                    error.add_note(f"  It was asked about {name}, {said}.")
+                    raise
                 limit = 1e-12 if raw.dtype == torch.float64 else 0.01
                 if type(found) is answer or not near(found, work(raw * scale), limit):
                     return f"{name}, {said}: not the plain result of raw * {scale}"

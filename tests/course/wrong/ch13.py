@@ -2,7 +2,7 @@
 # -     torch._dynamo.mark_static_address(held)
 # +     # nobody says where it is
 
-# %% 13.1: in the end, the result of call 0 is not the sum at that time
+# %% 13.1: in the end, result 1 is not the sum at that time
 # - .clone()
 
 # %% 13.1: six calls ran: warm-up; record, copies [4], [4]; replay, copies [4], [4]
@@ -52,7 +52,7 @@ def running_total(compile_):
 # - return lambda x: fast(held, x).clone()
 # + return lambda x: x.copy_(fast(held, x))  # no copy is kept: this passed once
 
-# %% 13.1: isn't what the compiled function left
+# %% 13.1: isn't what the compiled function returned
 # - return lambda x: fast(held, x).clone()
 # + return lambda x: (held + x, fast(held, x))[0]  # added twice: this passed once
 
@@ -68,6 +68,6 @@ def running_total(compile_):
 # +     first = []
 # +     return lambda x: (first.append(x), fast(held, first[0]).clone())[1]
 
-# %% 13.1: what is returned isn't what the compiled function left
+# %% 13.1: what you return isn't what the compiled function returned
 # -     return lambda x: fast(held, x).clone()
 # +     return lambda x: (fast(held, x), held.clone())[1]
