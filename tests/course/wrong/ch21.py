@@ -6,7 +6,7 @@
 # - nll(logits.float(), y)
 # + nll(logits, y).float()
 
-# %% 21.1: does not require grad
+# %% 21.1: called bare, the loss has no gradient
 # -         with torch.autocast("cpu", enabled=False):
 # +         with torch.autocast("cpu", enabled=False), torch.no_grad():
 
