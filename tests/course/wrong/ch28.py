@@ -68,6 +68,6 @@ Fixed = Memory
 # - self.at += 1
 # + self.at += 2
 
-# %% 28.1: moved to another device, it raises
+# %% 28.1: on another device: Tensor on device
 # - torch.arange(len(self.rows), device=x.device)
 # + torch.arange(len(self.rows))
