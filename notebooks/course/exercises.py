@@ -120,8 +120,9 @@ class Declared:
         found = graphs(self.made(answer), *_copied(calls[0]))
         if found.count == self.graphs and (self.graphs > 1 or not found.breaks):
             return None
-        wanted = "one graph was" if self.graphs == 1 else f"{self.graphs} graphs were"
-        return f"{wanted} asked for. Found: {found}"
+        whole = "1 graph without a break"
+        wanted = whole if self.graphs == 1 else f"{self.graphs} graphs"
+        return f"asked for: {wanted}. Found: {found}"
 
     def _compiles(self, answer: Any, calls: list[Call]) -> str | None:
         if self.compiles is None:

@@ -43,7 +43,7 @@
 # - x.detach().abs().max()
 # + x.abs().max()
 
-# %% 03.2: one graph was asked for
+# %% 03.2: asked for: 1 graph without a break
 # -         largest = x.detach().abs().max()
 # +         largest = torch.tensor(x.detach().abs().max().item())
 

@@ -1,4 +1,4 @@
-# %% 05.1: one graph was asked for
+# %% 05.1: asked for: 1 graph without a break
 # -     assert (~torch.isnan(logits)).all(), "the model has diverged"
 # +     if torch.isnan(logits).any():
 # +         raise ValueError("the model has diverged")
@@ -15,7 +15,7 @@
 # - entropy.detach()
 # + entropy.detach() * 0
 
-# %% 05.1: one graph was asked for. Found: 2 graphs, 1 graph break
+# %% 05.1: asked for: 1 graph without a break. Found: 2 graphs, 1 graph break
 # - history.append(entropy.detach())
 # + torch._dynamo.config.capture_scalar_outputs = True
 # +     history.append(entropy.item())

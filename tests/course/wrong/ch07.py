@@ -10,7 +10,7 @@
 # - mean(-1, keepdim=True)
 # + mean()
 
-# %% 07.1: one graph was asked for
+# %% 07.1: asked for: 1 graph without a break
 # - h = (x @ weight)
 # + torch._dynamo.graph_break()
 # +     h = (x @ weight)

@@ -1,4 +1,4 @@
-# %% 11.1: one graph was asked for. Found
+# %% 11.1: asked for: 1 graph without a break. Found
 # - def lean(x, gain):
 # + @torch.compiler.disable
 # + def lean(x, gain):
@@ -11,7 +11,7 @@
 # - h.amax(-1, keepdim=True)
 # + h.sort(dim=-1).values[:, -1:]
 
-# %% 11.2: one graph was asked for. Found
+# %% 11.2: asked for: 1 graph without a break. Found
 # -     grad = grad.clamp(-1, 1)  # does nothing to what is small already
 # +     if grad.abs().max() > 1:  # no .any(), and Python asks all the same
 # +         grad = grad.clamp(-1, 1)

@@ -2,7 +2,7 @@
 Fixed = Warmup
 
 
-# %% 14.1: one graph was asked for
+# %% 14.1: asked for: 1 graph without a break
 # - (self.step / 10).clamp(max=1)
 # + min(self.step.item() / 10, 1.0)
 

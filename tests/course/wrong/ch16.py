@@ -1,4 +1,4 @@
-# %% 16.1: one graph was asked for
+# %% 16.1: asked for: 1 graph without a break
 def in_graph(x, limit):
     turns = torch.zeros((), dtype=torch.int64)
     while x.abs().max() > limit:

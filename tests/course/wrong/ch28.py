@@ -2,7 +2,7 @@
 Fixed = Memory
 
 
-# %% 28.1: one graph was asked for
+# %% 28.1: asked for: 1 graph without a break
 # - device=x.device) > self.at
 # + device=x.device) > int(self.at)
 
