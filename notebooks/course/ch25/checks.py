@@ -87,7 +87,9 @@ def warm_and_no_warmer(warm):
         if served.compiles or trained.compiles or "eager" in (ran, learned):
             where = "under no_grad" if served.compiles else "in a training step"
             what = "runs eagerly" if "eager" in (ran, learned) else f"compiles {where}"
-            why = "; ".join((*served.reasons, *trained.reasons))
+            # Of the newest version alone; a version of the other mode says only that.
+            whys = *served.reasons, *trained.reasons
+            why = "; ".join(one for one in whys if "grad_mode" not in one)
             what += f", because {why}" if why else ""
             return f"after it, a call with {rows} rows still {what}"
     if spent.compiles > 3:
