@@ -113,10 +113,15 @@ def _called(factory):
 def _inputs(dtype=torch.float32):
     """Return inputs whose largest number grows, and grows no longer."""
     draw = torch.Generator().manual_seed(0)
-    sizes = 0.1, 3.0, 9.0, 0.5, 4.0
+    sizes = 1e-9, 3.0, 9.0, 0.5, 4.0
     found = [(s * torch.randn(6, 4, generator=draw)).to(dtype) for s in sizes]
     found[2][0, 0] = torch.nan  # which is no call's largest number
     return found
+
+
+def _mixed():
+    full, half = _inputs(), _inputs(torch.bfloat16)
+    return full[1], half[3], full[3]
 
 
 @exercise(
@@ -133,7 +138,7 @@ def _inputs(dtype=torch.float32):
     passed="One graph, no matter how often it's called.",
     like=Meter,
     made=_called,
-    inputs=lambda: [tuple(_inputs()), tuple(_inputs(torch.bfloat16))],
+    inputs=lambda: [tuple(_inputs()), tuple(_inputs(torch.bfloat16)), _mixed()],
 )
 def meter(answer):
     if keys := sorted(answer().state_dict()):

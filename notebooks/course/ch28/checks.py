@@ -148,6 +148,8 @@ def one_compile_for_all(serve):
             if given != texts:
                 return f"{what}: it changes the texts that it's given"
             wanted = torch.cat([reference(torch.tensor([t]))[0][:, 0] for t in texts])
+            if (shape := getattr(vectors, "shape", None)) != wanted.shape:
+                return f"{what}: its shape is {shape}, and {wanted.shape} is asked for"
             if not near(vectors, wanted):
                 asks = "Is each row of the first token, and is what you padded hidden?"
                 return f"{what}: the answer differs. {asks}"

@@ -80,3 +80,11 @@
 # %% 03.2: it writes in place what a compiled backward may read
 # - self.largest = torch.fmax(self.largest, largest)
 # + self.largest.copy_(torch.fmax(self.largest, largest))  # this passed once
+
+# %% 03.2: given [6, 4]
+# - torch.fmax(self.largest, largest)
+# + torch.fmax(self.largest.to(x), largest)  # this passed once
+
+# %% 03.2: given [6, 4]
+# - x / self.largest
+# + x / (self.largest + 1e-8)  # this passed once
