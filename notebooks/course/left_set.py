@@ -12,6 +12,11 @@ _SETTINGS = torch._dynamo.config, torch._functorch.config, torch._inductor.confi
 _SWITCHES = (  # what is told of it, how it's read, and how it's set
     ("the stance", lambda: eval_frame._stance, eval_frame._set_stance),
     ("grad mode", torch.is_grad_enabled, torch.set_grad_enabled),
+    (
+        "autocast's cache",
+        torch.is_autocast_cache_enabled,
+        torch.set_autocast_cache_enabled,
+    ),
 )
 
 
@@ -19,7 +24,7 @@ _SWITCHES = (  # what is told of it, how it's read, and how it's set
 def put_back() -> Iterator[list[str]]:
     """Put back what the block sets, and then list in what it yields what that was.
 
-    That is the stance, grad mode and the compiler's settings.
+    That is the stance, grad mode, autocast's cache and the compiler's settings.
     """
     left: list[str] = []
     settings = [(module, module.get_config_copy()) for module in _SETTINGS]
