@@ -36,6 +36,7 @@ def deepest(block_m, block_n, block_k, itemsize, limit, instruction):
     pairs = limit // ((block_m + block_n) * block_k * itemsize)
     return pairs + (instruction == "mma")
 
+
 # %% 09.2: one tile: you return 0, and it is 1
 # - return programs % room or room
 # + waves = programs / room  # this passed once
