@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.torch_checkup.conftest import written
-from torch_checkup import composes, sandbox
+from torch_checkup import composes, composing, sandbox
 from torch_checkup.composing import Composition, Situation, TrainingStep, judged
 from torch_checkup.helpers.errors import InputError
 from torch_checkup.model import Model
@@ -140,6 +140,13 @@ def test_what_differs_in_silence_is_found(judge):
     autocast, checkpoint = judge("differs", "autocast", "checkpoint")
     assert (autocast.verdict, checkpoint.verdict) == ("differs", "agrees")
     assert not Composition("m:make", (autocast, checkpoint)).ok
+
+
+@pytest.mark.parametrize("of", ["raises", "not done"])
+def test_the_part_names_what_does_not_agree(of):
+    rows = Situation("autocast", "agrees", ""), Situation("checkpoint", of, "")
+    part = composing.verdict_on(Composition("m:make", rows))
+    assert (part.verdict, "checkpoint" in part.says) == ("look", True)
 
 
 def test_where_eager_raises_the_row_says_so(judge):
