@@ -98,6 +98,7 @@ def mutate(
                 survived += 1
                 print("not noticed:", mutmut("show", name), flush=True)
         file.write_text(source, "utf-8")
+    assert tried, "no mutant changes more than sentences"
     return {
         "module": path,
         "mutants": f"{tried} of {len(made)}",
