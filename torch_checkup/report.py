@@ -307,8 +307,8 @@ def rules_of(requirements: str) -> list[re.Match[str]]:
         match = re.fullmatch(r"(\w+)\s*(?:(==|=|<=|>=|<|>)\s*(-?\d*\.?\d+))?", rule)
         if not match or match[1] not in NAMES:
             raise InputError(
-                f"{rule!r} is no requirement, such as matches, breaks=0 or "
-                f"recompiles<=2. The names are {', '.join(sorted(NAMES))}"
+                f"{rule!r} is no requirement: give a name, or a name and a number, as "
+                f"in matches,breaks=0,recompiles<=2. Names: {', '.join(sorted(NAMES))}"
             )
         rules.append(match)
     return rules

@@ -16,7 +16,7 @@ import random
 import sys
 import traceback
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
@@ -86,11 +86,8 @@ class Declared:
         """Return None for a pass, or the first thing that is wrong with *answer*."""
         again = random.sample(self.cases, len(self.cases))  # for who counts the calls
         for what, call, wanted in (*self.cases, *again):
-            try:
+            with asked_about(what):
                 given = answer(*_copied(call))
-            except Exception as error:
-                error.add_note(f"  It was asked about {what}.")
-                raise
             no_count = type(wanted) is int and isinstance(given, float)  # 18.0 stages
             if no_count or not same(given, wanted):
                 kind = ", an int" if no_count else ""
@@ -379,6 +376,16 @@ def near(value: Any, wanted: Any, tolerance: float = 1e-5) -> bool:
         and (value.shape, value.dtype) == (wanted.shape, wanted.dtype)
         and torch.allclose(value, wanted, rtol=tolerance, atol=tolerance)
     )
+
+
+@contextlib.contextmanager
+def asked_about(what: str) -> Iterator[None]:
+    """Note on what the block raises what the answer was asked about."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"  It was asked about {what}.")
+        raise
 
 
 def left_behind(module: Any) -> str | None:

@@ -57,7 +57,7 @@ def copy(path: str, tests: list[str], folder: Path) -> None:
 
 
 def code(source: str) -> str:
-    """Return what *source* says as code: its tree, with each sentence left out."""
+    """Return the tree of *source* as text, with each sentence left out."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and " " in str(node.value).strip("X"):

@@ -120,6 +120,7 @@ def _inputs(dtype=torch.float32):
 
 
 def _mixed():
+    """Return inputs of both dtypes, in turn."""
     full, half = _inputs(), _inputs(torch.bfloat16)
     return full[1], half[3], full[3]
 

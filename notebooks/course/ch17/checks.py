@@ -3,7 +3,7 @@
 import torch
 
 from course.backend import CountingBackend
-from course.exercises import exercise, near
+from course.exercises import asked_about, exercise, near
 
 SCALES = 1.0, 2.0, 3.5, -0.1
 DTYPES = torch.bfloat16, torch.float64
@@ -46,11 +46,8 @@ def _on(answer, raw):
         compiled = torch.compile(work, backend=backend, fullgraph=True)
         for one, scale in zip(every, SCALES, strict=True):
             for call, said in ((work, "eager"), (compiled, "compiled")):
-                try:
+                with asked_about(f"{name}, {said}"):
                     found = call(one)
-                except Exception as error:
-                    error.add_note(f"  It was asked about {name}, {said}.")
-                    raise
                 limit = 1e-12 if raw.dtype == torch.float64 else 0.01
                 if type(found) is answer or not near(found, work(raw * scale), limit):
                     return f"{name}, {said}: not the plain result of raw * {scale}"
