@@ -116,6 +116,20 @@ def test_what_gives_other_answers_or_hardly_helps_is_not_advised(model, monkeypa
     assert [*next_part._modes(p, None)] == []
 
 
+def test_what_is_tried_depends_on_the_device_and_on_what_runs_now(model, monkeypatch):
+    p = model("differs")
+    monkeypatch.setattr(next_part, "_attempt", lambda work, line, *more: line)
+    on_a_gpu = lambda _: [SimpleNamespace(is_cuda=True)]  # noqa: E731
+    monkeypatch.setattr(next_part, "tensors", on_a_gpu)
+    modes = [
+        f'torch.compile(model, mode="{m}")' for m in ("reduce-overhead", "max-autotune")
+    ]
+    assert [*next_part._modes(p, None)] == [*modes, next_part._FREEZING]
+    monkeypatch.setattr(next_part, "_called", mock.Mock(side_effect=ValueError("no")))
+    (other,) = next_part._timed(p)
+    assert other.effect == "not raced, as it fails now: ValueError: no"
+
+
 def test_what_counts_its_calls_agrees_however_often_it_was_timed(model):
     p = model("counts")
     _, compiled = next_part._called(p, next_part._compiling(p, backend="eager"))

@@ -60,6 +60,19 @@ POSITION = """
 def f(x, at): x[at] = 1; return x * 2
 def make(): return f, (torch.rand(3), torch.tensor(1))
 """
+EAGER_LATER = """
+def f(x, listed=False): return x.tolist() if listed else x * 2
+def make(): return f, [(torch.ones(3),), (torch.ones(3), True)]
+"""
+PIECES = """
+def make():
+    net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU())
+    return net[0].compile() or net, (torch.ones(2, 3),)
+"""
+MODES = """
+def f(x, mode): return x * len(mode)
+def make(): return f, [(torch.ones(3), "a" * n) for n in range(9)]
+"""
 FUSES = "def make(): return lambda x: x.sin().cos(), (torch.ones(2**12),)\n"
 STALE = "call the model once before torch.compile: it agrees then", "DIFFERS"
 VERDICTS = {  # a model, what a part must say of it, and some of its words
@@ -70,7 +83,10 @@ VERDICTS = {  # a model, what a part must say of it, and some of its words
     "compiled already": (ALREADY.format("torch.compile(model)"), "matches", "bad"),
     "compiled in place": (ALREADY.format("model.compile() or model"), "matches", "bad"),
     "breaks for later inputs": (LATER, "capture", "look", "'breaks': 1}"),
-    "makes a table once": (ONCE, "recompiles", "look", "again: 1 time in"),
+    "is eager in a later call": (EAGER_LATER, "capture", "bad", "captured of call 2"),
+    "compiles a layer": (PIECES, "capture", "good", "what it compiles is one"),
+    "makes a table once": (ONCE, "recompiles", "look", "again: 1 time in 4 rounds"),
+    "hits the limit": (MODES, "recompiles", "bad", "these inputs compile until"),
     "wider on purpose": (WIDER, "traffic", "look", "'promotes': True"),
     "draws other numbers": (DRAWS, "silent", "good"),
     "runs compiled in part": (PARTLY, "silent", "look", "only a part"),
