@@ -168,8 +168,9 @@ def repaired(answer):
             return "the class itself changed"
         if keys != cls().state_dict().keys():
             return "the keys of its checkpoint changed"
-        for what in ("in a deep copy, ", "", "in a deep copy of one that ran, "):
-            made = copy.deepcopy(model) if what else model
+        copies = {"": model, "in a deep copy, ": copy.deepcopy(model)}
+        for what in (*copies, "in a deep copy of one that ran, "):
+            made = copies.get(what) or copy.deepcopy(model)
             for weight in made.parameters():
                 nn.init.normal_(weight)
             where = f"{what}where generate calls {call}"

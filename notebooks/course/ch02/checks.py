@@ -76,7 +76,8 @@ class Machine:
         self.calls = 0
 
     def call(self, seconds):
-        slower = 1 + self.drift * self.calls / 100
+        block, call = divmod(self.calls, 200)  # no warm-up outwaits the drift
+        slower = (1 + self.drift * call / 100) * (1 + self.drift) ** min(block, 50)
         self.calls += 1
         spread = 1 + self.noise * self.coin.random() + 0.001 * self.coin.gauss(0, 1)
         if self.interrupted and self.coin.random() < 1 / self.interrupted:
@@ -97,7 +98,7 @@ MACHINES = (  # the machine, the answer, what it is
         {"noise": 0.1},
         "cannot tell",
         "both sides are the same function, and calls vary by a tenth: how many of "
-        "your pairs agree",
+        "a number of pairs that you fixed before agree",
     ),
     (
         {"drift": 0.5},

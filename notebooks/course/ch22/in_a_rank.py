@@ -51,10 +51,9 @@ def _noting(group, bucket):  # DDP reads annotations, and wants classes in them
 
 def gathered(mine: torch.Tensor) -> list[torch.Tensor]:
     """Return the tensor of each rank, on all ranks."""
-    mine = mine.contiguous()
-    parts = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
-    dist.all_gather(parts, mine)
-    return parts
+    parts = [None] * dist.get_world_size()
+    dist.all_gather_object(parts, mine)  # which may differ in size
+    return [part.to(mine.device) for part in parts]
 
 
 def measured(model: Callable[..., Any], x: torch.Tensor) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from course.exercises import exercise
+from course.exercises import asked_about, exercise
 
 
 class _Block(nn.Module):
@@ -144,7 +144,9 @@ def compiled_parts(answer):
         model = make()
         for part in model.modules():
             part.register_forward_pre_hook(lambda *_: calls.append(1))
-        modes, found = _modes(model), answer(model)
+        modes = _modes(model)
+        with asked_about(name):
+            found = answer(model)
         if found != wanted:
             return f"{name}: what is compiled is {wanted}, and you found {found}"
         if _modes(model) != modes or answer(model) != wanted:
@@ -221,7 +223,8 @@ def portable(answer):
             net = kind()
             wanted, model = dict(net.state_dict()), around(net)
             before, modes = list(model.state_dict()), _modes(model)
-            found = answer(model)
+            with asked_about(name):
+                found = answer(model)
             name += ", one block at two places" if kind is _shared else ""
             name += ", whose part saves more than tensors" if kind is _Odd else ""
             if strange := sorted(set(found) ^ set(wanted)):

@@ -76,3 +76,7 @@
 # +         memory.update(dict.fromkeys(places, tensor.itemsize))
 # - len(memory)
 # + sum(memory.values())
+
+# %% 10.1: one row of 64: it is 0.03077, and you say 1.0
+# - return kernels(function, *inputs).bytes / len(memory)
+# + return max(1.0, kernels(function, *inputs).bytes / len(memory))

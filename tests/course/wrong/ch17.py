@@ -36,3 +36,12 @@ class Free(torch.Tensor):
 # %% 17.1: view size is not compatible
 # -             "strides": raw.stride(),
 # +
+
+# %% 17.1: of torch.bfloat16, eager: not the plain result of raw * -0.1
+# - torch.as_tensor(scale, dtype=torch.float64)
+# + torch.as_tensor(scale, dtype=raw.dtype)
+
+# %% 17.1: x + Free(raw, 3.0) of torch.bfloat16, eager: not the plain result
+# - dense = pytree.tree_map_only(cls, lambda t: t.raw * t.scale, args)
+# + scale = next(t.scale for t in pytree.tree_leaves(args) if type(t) is cls)
+# +         dense = pytree.tree_map_only(cls, lambda t: t.raw * scale, args)
