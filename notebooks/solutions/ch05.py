@@ -10,6 +10,6 @@ def repaired(logits, temperature, history):
     likely = probs > 0.01
     logs = torch.where(likely, probs, 1).log()  # no log of 0: its slope is NaN
     entropy = -torch.where(likely, probs * logs, 0).sum()
-    history.append(entropy.detach())  # a number, as .item() was
+    history.append(entropy.detach().clone())  # a number, as .item() was
     three = probs.topk(3).values.sum()
     return probs, torch.where(entropy > 1, three, probs.max()), entropy

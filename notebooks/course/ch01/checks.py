@@ -82,6 +82,7 @@ how_compiled = exercise(
         ("a cos, and a graph behind it", (lambda: _compiled(X.cos()),), "partly"),
         ("a graph, and a cos behind it", (lambda: _compiled(X).cos(),), "partly"),
         ("a transpose, and a graph", (lambda: _compiled(SQUARE.T),), "partly"),
+        ("a graph, and a transpose", (lambda: _compiled(SQUARE).t(),), "partly"),
         ("a graph and an exp, in a record_function", (lambda: _named(X),), "partly"),
         ("a graph, in a record_function", (lambda: _named_graph(X),), "compiled"),
         ("a graph of aot_eager, none of Inductor", (lambda: _aot(X),), "eager"),

@@ -51,9 +51,9 @@ def _on_logits(function):
         "assert (~torch.isnan(logits)).all(), and not assert not; torch.where for "
         "logits, for the terms of the entropy (1 in the log and 0 in the sum where not "
         "likely), and for sure, whose two values you compute both; "
-        "history.append(entropy.detach()); no print.",
+        "history.append(entropy.detach().clone()); no print.",
     ),
-    passed="One graph, and whoever calls it won't notice.",
+    passed="One graph, and the same results.",
     like=_sampled,
     made=_on_logits,
     inputs=[(logits, 0.7 + 0.1 * n) for n, logits in enumerate(LOGITS)],
@@ -71,7 +71,8 @@ def _aside(answer):
     """Say what is wrong with the history, infinity or NaN; None: nothing."""
     for logits in LOGITS:
         history, wanted = [0.5], []
-        answer(logits.clone().requires_grad_(), 0.7, history)
+        *_, entropy = answer(logits.clone().requires_grad_(), 0.7, history)
+        entropy.detach().zero_()  # by a caller
         _sampled(logits, 0.7, wanted)
         if history[:1] != [0.5] or len(history) != 2:
             return "history must grow by one number, and keep those that it has"
@@ -85,8 +86,8 @@ def _aside(answer):
             return f"history grows by a tensor of shape {[*number.shape]}, no number"
         if not near(number, torch.tensor(wanted[0])):
             return (
-                f"history grows by {number.tolist():.4g}, and sampled's by "
-                f"{wanted[0]:.4g}, given {[round(x, 2) for x in logits.tolist()]}"
+                f"history grows by {number.tolist():.7g}, and sampled's by "
+                f"{wanted[0]:.7g}, given {[round(x, 2) for x in logits.tolist()]}"
             )
     odd = torch.tensor([torch.inf, -torch.inf] + [0.0] * 10)
     if error := failure(answer, odd, 1.0, []):

@@ -120,6 +120,8 @@ def portable(answer):
     written = program.run_decompositions().graph_signature
     if written.buffers_to_mutate or written.user_inputs_to_mutate:
         return "it writes into an input or a buffer"
+    if [*model.buffers()]:
+        return "it keeps a buffer, and whoever reads its checkpoint, a level"
     before = str(vars(model))
     found = model(stream[0], level)
     if not isinstance(found, (tuple, list)) or len(found) != 2:
@@ -133,7 +135,7 @@ def portable(answer):
         if level.shape:
             return f"the level has the shape {list(level.shape)}, and is a number: []"
         if not near(level, right_level, 1e-4):
-            return f"after {turn} inputs, the file's level is wrong"
+            return f"at input {turn}, the file's level is wrong"
         if not near(result, right, 1e-4):
             return f"the answer to input {turn} is wrong"
     return None

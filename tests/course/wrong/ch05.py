@@ -13,10 +13,10 @@
 
 # %% 05.1: history grows by 0, and sampled's by
 # - entropy.detach()
-# + entropy.detach() * 0
+# + (0 * entropy.detach())
 
 # %% 05.1: asked for: 1 graph without a break. Found: 2 graphs, 1 graph break
-# - history.append(entropy.detach())
+# - history.append(entropy.detach().clone())
 # + torch._dynamo.config.capture_scalar_outputs = True
 # +     history.append(entropy.item())
 
@@ -25,7 +25,7 @@
 # + logits.clamp_(min=-99).max() > 5
 
 # %% 05.1: keep those that it has
-# - history.append(entropy.detach())
+# - history.append(entropy.detach().clone())
 # + history[:] = [entropy.detach()]
 
 # %% 05.1: compiled, given [12], output[1] has shape
@@ -40,7 +40,7 @@
 # +         raise ValueError("the model has diverged")
 
 # %% 05.1: history must grow by one number
-# -     history.append(entropy.detach())  # a number, as .item() was
+# -     history.append(entropy.detach().clone())  # a number, as .item() was
 # +     if not torch.compiler.is_compiling():
 # +         history.append(entropy.item())
 
@@ -66,3 +66,7 @@
 # %% 05.1: given [12], output[0] has dtype float32
 # - logits / 2, logits)
 # + logits / 2, logits).float()
+
+# %% 05.1: history grows by 0, and sampled's by
+# - entropy.detach().clone())
+# + entropy.detach())
