@@ -122,8 +122,8 @@ MACHINES = (  # the machine, the answer, what it is
         {"ratio": 1.5, "interrupted": 25},
         "faster",
         "compiled takes two thirds of eager's time, and calls are interrupted: a mean "
-        "follows the few long calls, and some pairs are lost; count pairs, or take a "
-        "median",
+        "follows the few long calls, and some pairs are lost: don't ask for all; count "
+        "pairs, or take a median",
     ),
     (
         {"ratio": 1 / 1.03, "noise": 0.01},

@@ -7,3 +7,9 @@ def in_graph(x, limit):
         lambda x, turns: (x * 0.5, turns + 1),
         (x, torch.zeros((), dtype=torch.int64)),
     )
+
+
+# %% 16.1: compiled by the reader
+# - def in_graph
+# + @torch.compile(fullgraph=True)
+# + def in_graph
