@@ -13,7 +13,9 @@ def overwritten(graph):
 # %% 06.2
 def sound(step, x):
     """Return whether the dropout of a training step can be trusted."""
-    result, gradient = step(x)
-    again, _ = step(x)
-    one_mask = torch.equal(result == 0, gradient == 0)
-    return one_mask and not torch.equal(result == 0, again == 0)
+    first, second = step(x), step(x)
+    one_mask = all(
+        torch.equal(result == 0, gradient == 0)
+        for result, gradient in (first, second)
+    )
+    return one_mask and not torch.equal(first[0] == 0, second[0] == 0)

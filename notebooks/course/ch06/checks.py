@@ -93,10 +93,16 @@ LAST = torch.arange(400) == 399
 
 
 def _step(draw):
-    """Return a step with the two masks that draw() returns, and no even slope."""
+    """Return a step with the two masks that draw() returns, and no even slope.
+
+    Without a second one, the backward has the mask of the first call.
+    """
+    kept = []
 
     def step(x):
         forward, backward = draw()
+        kept.append(forward)
+        backward = kept[0] if backward is None else backward
         return 2 * (x + 1) * forward, -3 * x * backward
 
     return step
@@ -129,6 +135,7 @@ STEPS = (  # what it is, its two masks, and whether it can be trusted
     ("a backward that drops more", lambda: ((m := _mask()), m & _mask(0.8)), False),
     ("one other element, the last", lambda: ((m := _mask()), m ^ LAST), False),
     ("one mask, of which each call draws half", lambda: [_half_drawn()] * 2, True),
+    ("the first call's mask in each backward", lambda: (_mask(), None), False),
     ("a forward that drops more", lambda: ((m := _mask()) & _mask(0.8), m), False),
 )
 
@@ -139,9 +146,10 @@ STEPS = (  # what it is, its two masks, and whether it can be trusted
         "An element that was dropped is zero in the result. What must its gradient be, "
         "and what must the gradient of the others be?",
         "result == 0 is the mask of the forward, gradient == 0 that of the backward: "
-        "torch.equal compares them. Then call step a second time.",
-        "first, gradient = step(x); second, _ = step(x). Return torch.equal(first == "
-        "0, gradient == 0) and not torch.equal(first == 0, second == 0).",
+        "torch.equal compares them. Then call step a second time, and compare again.",
+        "first, gradient = step(x); second, slope = step(x). Return torch.equal(first "
+        "== 0, gradient == 0) and torch.equal(second == 0, slope == 0) and not "
+        "torch.equal(first == 0, second == 0).",
     ),
     passed="It accepts dropout that works, and refuses dropout that doesn't.",
 )

@@ -30,6 +30,7 @@ USED = {"default": DEFAULT, "reduce-overhead": RECORDED}
 APART = {"default": DEFAULT, "lite": _race("faster", 0.010, 1.0, eager_s=0.016)}
 UNSURE = {"max-autotune": _race("cannot tell", 0.0045, 1.0)}
 SLOWER = {"max-autotune": _race("slower", 0.0045, 1.0)}
+ALIKE = {"max-autotune": _race("same", 0.0099, 1.0)}
 
 choose = exercise(
     "12.1",
@@ -55,6 +56,7 @@ choose = exercise(
         ("races in which eager took 10 and 16 ms", (APART, 10_000), "lite"),
         ("a median without a verdict", (UNSURE, 10_000), "eager"),
         ("a median against its verdict", (SLOWER, 10_000), "eager"),
+        ("a mode that takes the same", (ALIKE, 100_000), "eager"),
         (
             "a first call that is one of 201",
             ({"default": _race("faster", 0.005, 1.006)}, 201),

@@ -39,6 +39,7 @@ TRIALS = (  # eager's, compiled's, and whether they train the same
     ("losses that become NaN", _FINE, _NAN, False),
     ("a single NaN in the middle", _FINE, _NAN_ONCE, False),
     ("losses that become NaN, and eager's too", _NAN, _NAN, False),
+    ("a single NaN, of eager's", _NAN_ONCE, _FINE, False),
     ("eager's losses become NaN, and compiled ones don't", _NAN, _FINE, False),
     ("one loss ten times as far off", _ROUGH, _SPIKE, False),
 )

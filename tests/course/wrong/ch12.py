@@ -58,3 +58,7 @@
 # %% 12.2: of (x * 1) @ x.t(), use_joint_graph_passes changes a kernel
 # - if texts({n: value}) != plain
 # + if {*plain} - {*texts({n: value})}
+
+# %% 12.1: a mode that takes the same
+# - race.verdict == "faster" and
+# + race.verdict not in ("slower", "cannot tell") and

@@ -19,7 +19,7 @@ Fixed = Memory
 # - torch.arange(len(self.rows), device=x.device)
 # + torch.arange(32, device=x.device)
 
-# %% 28.2: is what you padded hidden?
+# %% 28.2: Is just what you padded hidden?
 # - torch.zeros_like(ids)
 # + torch.ones_like(ids)
 
@@ -71,3 +71,25 @@ Fixed = Memory
 # %% 28.1: on another device: Tensor on device
 # - torch.arange(len(self.rows), device=x.device)
 # + torch.arange(len(self.rows))
+
+# %% 28.1: at is a float
+# - torch.zeros(1, dtype=torch.long)
+# + torch.zeros(1)
+# - self.rows.index_copy_(0, self.at, x)
+# + self.rows.index_copy_(0, self.at.long(), x)
+
+# %% 28.1: a leaf Variable that requires grad
+# - self.register_buffer("rows", torch.zeros(room, width))
+# + self.rows = torch.nn.Parameter(torch.zeros(room, width))
+
+# %% 28.1: self and source expected to have the same dtype
+# - self.rows.index_copy_(0, self.at, x)
+# + self.rows.index_copy_(0, self.at, x.float())
+
+# %% 28.2: a later request overwrites
+# - compiled = torch.compile(model, backend=backend)
+# + compiled, kept = torch.compile(model, backend=backend), torch.zeros(3000, 8)
+# -         return compiled(input_ids=ids, attention_mask=mask)[0][: len(texts), 0]
+# +         n = len(texts)
+# +         kept[:n] = compiled(input_ids=ids, attention_mask=mask)[0][:n, 0]
+# +         return kept[:n]
