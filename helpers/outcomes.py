@@ -152,7 +152,7 @@ class Trial:
     ) -> Outcome:
         inputs, kwargs = self.calls[number]
         stage, returned = "the call", {}
-        with correctness.seeded(seed + number):
+        with correctness.seeded(seed + number), getattr(fn, "around", nullcontext)():
             try:
                 returned["output"] = result = run(partial(fn, *inputs, **kwargs))
                 if (loss := self._loss(result)) is not None:

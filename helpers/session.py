@@ -605,7 +605,7 @@ def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
         # Of what a function raises while it is traced, only eager tells.
         traced = kind == "TorchRuntimeError"
         if traced or not type(error).__module__.startswith("torch._"):
-            if _runs_eagerly(fn, given):
+            if "no compiled frames" in message or _runs_eagerly(fn, given):
                 raise CompiledRaises(
                     f"it runs eagerly, and raises only when it is compiled: {message}"
                 ) from error
@@ -626,7 +626,7 @@ def _runs_eagerly(fn: Callable[..., Any], given: tuple[Any, Any]) -> bool:
     """Return whether *fn* runs where nothing is compiled, also inside it."""
     inputs, kwargs = clone(given)
     with contextlib.suppress(Exception), torch.compiler.set_stance("force_eager"):
-        fn(*inputs, **kwargs)
+        _torch.unwrap(fn)(*inputs, **kwargs)
         return True
     return False
 

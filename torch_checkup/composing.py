@@ -32,8 +32,8 @@ from .helpers.errors import InputError, one_line
 from .helpers.judge import CHANGES_DIFFER, agreement
 from .helpers.outcomes import Trial
 from .helpers.results import Measured, TableResult
-from .helpers.session import one_device, tensors_of, undisturbed
-from .helpers.tensors import clone, tensors
+from .helpers.session import one_device, restored, tensors_of, undisturbed
+from .helpers.tensors import tensors
 from .helpers.text import Table, mark
 from .model import Model, doubled, in_turn
 from .report import Part, shown
@@ -105,10 +105,8 @@ class Composition(Measured, TableResult):
         """Return a row for each situation, measured values marked."""
         rows = []
         for one in self.situations:
-            says = one.says
-            if one.known:
-                says += f" (explained as: {one.known})"
-            rows.append((one.name, SITUATIONS[one.name].does, one.verdict, says))
+            found = one.says + f" (explained as: {one.known})" * bool(one.known)
+            rows.append((one.name, SITUATIONS[one.name].does, one.verdict, found))
         return Table.of(["around the step", "what is done", "compiled", "found"], rows)
 
     def _last(self) -> str:
@@ -134,8 +132,7 @@ def composes(
 
     Raises InputError when *make* cannot be found, or gives nothing that can be trained.
     """
-    target = target_of(make)
-    names = sandbox.chosen(only, SITUATIONS)
+    target, names = target_of(make), sandbox.chosen(only, SITUATIONS)
     order = {"target": target, "train": True}
     done: dict[str, Situation] = {}
     interrupted = False
@@ -288,11 +285,14 @@ class TrainingStep:
         self.step(call)
         torch.optim.SGD(self._trained(), lr=_RATE).step()
         saved, other = self.fn, copy.deepcopy(self.m.module)
+        if self.compiling and self.way == "plain into compiled":
+            apart = copy.copy(self.m)  # which keeps what it made
+            pieces = apart.made_again() if apart.in_pieces else self.m.fn
+            saved = self.m.module
+            other = pieces if pieces is not self.m.fn else torch.compile(other)
         with torch.no_grad():
             for parameter in other.parameters():
                 parameter.zero_()
-        if self.compiling and self.way == "plain into compiled":
-            saved, other = self.m.module, torch.compile(other)
         other.load_state_dict(saved.state_dict())
         return self.loss(call, other)
 
@@ -311,9 +311,9 @@ class TrainingStep:
                 said = sandbox.explained("in one rank", str(error))
                 raise RuntimeError(said.removeprefix("failed at: ")) from error
             results = [torch.load(f"{folder}/{r}", weights_only=True) for r in (0, 1)]
-        for leaf, gradient in zip(self.leaves, results[0][1:], strict=True):
-            leaf.grad = gradient
-        return sum(loss for loss, *_ in results) / 2
+        for name, parameter in self.m.module.named_parameters():
+            parameter.grad = results[0][1][name]
+        return sum(loss for loss, _ in results) / 2
 
 
 class _NotHere(InputError):
@@ -331,13 +331,12 @@ def _answer(fn: Callable[..., Any], inputs: tuple, kwargs: dict[str, Any]) -> An
 
 
 def _both_ranks(step: TrainingStep, call: tuple) -> torch.Tensor:
-    """Do the work of two ranks.  Each has its own buffers, so these stay."""
-    buffers = [*step.m.module.buffers()]
-    before = clone(buffers)
-    loss = step.accumulation(call)
-    with torch.no_grad():
-        for buffer, value in zip(buffers, before, strict=True):
-            buffer.copy_(value)
+    """Do the work of two ranks, which leave their gradients here, and no more."""
+    with restored(step.m.fn, call):
+        loss = step.accumulation(call)
+        gradients = [leaf.grad for leaf in step.leaves]
+    for leaf, gradient in zip(step.leaves, gradients, strict=True):
+        leaf.grad = gradient
     return loss
 
 
@@ -430,8 +429,8 @@ def _rank(number: int, order: dict[str, Any], place: Path, way: str) -> None:
     with correctness.seeded():
         loss = m.loss(model(*inputs, **kwargs))
         loss.backward()
-    gradients = [t.grad for t in m.module.parameters() if t.requires_grad]
-    torch.save([loss.detach(), *gradients], place / str(number))
+    gradients = {name: t.grad for name, t in m.module.named_parameters()}
+    torch.save([loss.detach(), gradients], place / str(number))
     dist.destroy_process_group()
     os._exit(0)  # now and then, what is torn down after this waits for ever
 

@@ -56,11 +56,9 @@ def part(m: Model) -> Part:
             fix = "" if bad[0].of_promise else _fix(m, raises > 0)
             advice = (fix or told[0],)
     elif found.undecided:
-        verdict = "cannot tell"
-        says = f"whether {what} agree was not decided"
+        verdict, says = "cannot tell", f"whether {what} agree was not decided"
     elif found.differences:
-        verdict = "look"
-        first = found.differences[0]
+        verdict, first = "look", found.differences[0]
         says += f"; {first.place} has a different {first.field}"
     elif SEEDED in found.notes:
         says += f"; {SEEDED}"
@@ -129,8 +127,9 @@ def _about(m: Model, calls: int) -> list[str]:
         said.append("the calls were made in a row, from one state")
     if m.inside:
         left = "compiled with all around it" if m.whole else "compiled as they are"
-        if m.in_pieces and m.calls and not least_captured(m)[0].count:
-            left += ", of which nothing is captured, so both sides run eagerly"
+        with suppress(InputError):  # what raises compiled is told already
+            if m.in_pieces and m.calls and not least_captured(m)[0].count:
+                left += ", of which nothing is captured, so both sides run eagerly"
         names = ", ".join(m.inside[:3]) + (", …" if len(m.inside) > 3 else "")
         said.append(
             f"it compiles {text.count(len(m.inside), 'piece')} of itself ({names}): "

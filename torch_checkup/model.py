@@ -7,7 +7,7 @@ import logging
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from importlib import import_module
 from typing import Any
@@ -136,9 +136,11 @@ class Model:
             return fn
 
         def eager(*inputs: Any, **kwargs: Any) -> Any:
-            with torch.compiler.set_stance("force_eager"):
+            with eager.around():
                 return fn(*inputs, **kwargs)
 
+        # Also around a backward, in which a checkpointed block runs again.
+        eager.around = functools.partial(torch.compiler.set_stance, "force_eager")
         return eager
 
     @property
@@ -207,8 +209,9 @@ class Model:
         """Return *fn* as it is used: called, or called with a backward of the loss."""
 
         def step(*inputs: Any, **kwargs: Any) -> torch.Tensor:
-            result = self.loss(fn(*inputs, **kwargs))
-            result.backward()
+            with getattr(fn, "around", nullcontext)():
+                result = self.loss(fn(*inputs, **kwargs))
+                result.backward()
             return result.detach()
 
         return step if self.train else fn

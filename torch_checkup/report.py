@@ -356,8 +356,7 @@ def checkup(
     """
     if repro:
         check_writable(Path(repro) / "repro.py")
-    target = target_of(make)
-    names = sandbox.chosen(only, QUESTIONS)
+    target, names = target_of(make), sandbox.chosen(only, QUESTIONS)
     if not only and not gpu:
         names.remove("gpu")
     order = {"target": target, "train": train, "gpu": gpu or "h100"}

@@ -206,6 +206,13 @@ def test_each_situation_has_its_loss_and_gradient(name, loss, gradient, a_step):
     assert step.step(call).item() == 3.0, "a hook is left"
 
 
+def test_two_ranks_leave_gradients_of_the_model_alone(a_step):
+    step, (inputs, kwargs) = a_step()
+    inputs[0].requires_grad_()
+    assert composing._both_ranks(step, (inputs, kwargs)).item() == 5.5
+    assert step.leaves[0].grad.tolist() == [[2.0, 3.5]] and inputs[0].grad is None
+
+
 def test_bad_input_says_what_to_do(target, judge):
     with pytest.raises(InputError, match="there is no dropout: there are autocast"):
         composes(target("net"), only=("dropout",))

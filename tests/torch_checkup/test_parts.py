@@ -73,6 +73,12 @@ MODES = """
 def f(x, mode): return x * len(mode)
 def make(): return f, [(torch.ones(3), "a" * n) for n in range(9)]
 """
+CHECKPOINTED = """
+from torch.utils.checkpoint import checkpoint
+block = torch.compile(torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.SiLU()))
+def f(x): return checkpoint(block, x, use_reentrant=False)
+def make(): return f, (torch.ones(2, 3),), torch.sum
+"""
 FUSES = "def make(): return lambda x: x.sin().cos(), (torch.ones(2**12),)\n"
 STALE = "call the model once before torch.compile: it agrees then", "DIFFERS"
 VERDICTS = {  # a model, what a part must say of it, and some of its words
@@ -83,6 +89,7 @@ VERDICTS = {  # a model, what a part must say of it, and some of its words
     "compiled already": (ALREADY.format("torch.compile(model)"), "matches", "bad"),
     "compiled in place": (ALREADY.format("model.compile() or model"), "matches", "bad"),
     "breaks for later inputs": (LATER, "capture", "look", "'breaks': 1}"),
+    "checkpoints what it compiles": (CHECKPOINTED, "matches", "good"),
     "is eager in a later call": (EAGER_LATER, "capture", "bad", "captured of call 2"),
     "compiles a layer": (PIECES, "capture", "good", "what it compiles is one"),
     "makes a table once": (ONCE, "recompiles", "look", "again: 1 time in 4 rounds"),
