@@ -643,5 +643,4 @@ def _largest(x: Outcome, y: Outcome) -> float:
 
 def _shown(value: float | complex | bool) -> str:
     """Return a number as it is written in a report."""
-    finite = isinstance(value, float) and math.isfinite(value)
-    return f"{value:.6g}" if finite else str(value).lower()
+    return f"{value:.6g}" if isinstance(value, float) else str(value).lower()

@@ -87,7 +87,8 @@ class Trial:
     True, for a weighted sum of the results, with gradients of all floating-point inputs
     as well.  *whole* is for one program that is run in two ways, not for two functions:
     strides, aliases, and what lists and attributes are called count, too.  *model* is
-    what *eager* runs, if that only wraps it.
+    what *eager* runs, if that only wraps it.  What a side has as ``around`` is entered
+    around its calls, their backwards too.
     """
 
     def __init__(
