@@ -32,10 +32,10 @@ PASS = {
     "a good model": {},
     "a good model after an upgrade": {
         "kernels": 9999,
-        "recompiles": 99,
+        "recompiles": 10**6,
         "speedup": 0.01,
     },
-    "a good model with fewer kernels": {"kernels": 1, "library": 0, "speedup": 9.0},
+    "a good model with fewer kernels": {"kernels": 0, "library": 3, "speedup": 9.0},
 }
 STOP = {
     "one that runs eagerly": {
@@ -69,10 +69,12 @@ STOP = {
     passed="It stops what is worse, and not what is only different.",
 )
 def gate(answer):
+    if not isinstance(rules := answer(), str):
+        return f"return one text with commas, and not {rules!r:.40}"
     for name, changed in {**PASS, **STOP}.items():
         parts = (Part("all", "good", "", GOOD | changed),)
         report = Checkup(target="", parts=parts, trains=False, calls=2)
-        unmet = report.unmet(answer())
+        unmet = report.unmet(rules)
         if name in PASS and unmet:
             return f"{name} is stopped by {unmet[0]}"
         if name in STOP and not unmet:

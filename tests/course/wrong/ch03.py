@@ -21,9 +21,13 @@
 # - graphs=2
 # + graphs=1
 
-# %% 03.1: a good model after an upgrade is stopped by recompiles<=1
+# %% 03.1: a good model after an upgrade is stopped by recompiles<=100
 # - later_recompiles=0
-# + recompiles<=1
+# + recompiles<=100
+
+# %% 03.1: a good model with fewer kernels is stopped by kernels>0
+# - compiled
+# + kernels>0
 
 # %% 03.2: a tensor that is no buffer stays where it is
 # -         self.register_buffer("calls", torch.tensor(0), persistent=False)
