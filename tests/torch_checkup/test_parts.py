@@ -2,13 +2,14 @@
 
 import sys
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 from torch._inductor import compile_fx
 
 from tests.torch_checkup.conftest import written
 from tests.torch_checkup.test_report import target
-from torch_checkup import checkup
+from torch_checkup import capture, checkup
 from torch_checkup.helpers.errors import CompiledRaises, InputError
 from torch_checkup.model import found_of
 from torch_checkup.report import Part
@@ -99,6 +100,26 @@ VERDICTS = {  # a model, what a part must say of it, and some of its words
     "runs compiled in part": (PARTLY, "silent", "look", "only a part"),
     "is refused by AOTAutograd": (POSITION, "silent", "bad", "can't be compiled"),
 }
+
+
+@pytest.mark.parametrize(
+    ("count", "breaks", "pieces", "says"),
+    [
+        (1, 0, False, "all of it is one"),
+        (1, 0, True, "what it compiles is one"),
+        (2, 0, False, "2 graphs, without"),
+        (2, 1, False, "break cut it into 2"),
+        (1, 1, False, "break, 1 graph captured"),
+        (4, 1, False, "break, 4 graphs in all"),
+    ],
+)
+def test_graphs_and_breaks_are_counted(count, breaks, pieces, says, monkeypatch):
+    found = SimpleNamespace(count=count, breaks=[mock.Mock(skipped=False)] * breaks)
+    monkeypatch.setattr(capture, "least_captured", lambda _: (found, 0))
+    monkeypatch.setattr(capture, "_advice", lambda _: ())
+    part = capture.part(SimpleNamespace(in_pieces=pieces, calls=[()]))
+    assert says in part.says and part.verdict == ("look" if breaks else "good")
+    assert part.counts == {"graphs": count, "breaks": breaks}
 
 
 @pytest.mark.parametrize("name", VERDICTS)
