@@ -354,7 +354,8 @@ class Attempts:
 
     def _best(self, found: Finding) -> Tried | None:
         """Return the option that leaves the fewest versions, if one helps."""
-        best, least = None, 1 if self.blocks else self.seen.counts[0]
+        best = None
+        least = 1 if self.blocks else self.seen.counts[0]
         for option in self._made(found):
             if self._late or (best and best.after.count <= least):
                 break

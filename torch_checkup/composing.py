@@ -286,10 +286,10 @@ class TrainingStep:
         torch.optim.SGD(self._trained(), lr=_RATE).step()
         saved, other = self.fn, copy.deepcopy(self.m.module)
         if self.compiling and self.way == "plain into compiled":
-            apart = copy.copy(self.m)  # which keeps what it made
-            pieces = apart.made_again() if apart.in_pieces else self.m.fn
+            # Its owner's pieces, made by a copy, for the maker keeps what it made.
+            again = copy.copy(self.m).made_again() if self.m.in_pieces else self.m.fn
+            other = torch.compile(other) if again is self.m.fn else again
             saved = self.m.module
-            other = pieces if pieces is not self.m.fn else torch.compile(other)
         with torch.no_grad():
             for parameter in other.parameters():
                 parameter.zero_()
@@ -331,7 +331,7 @@ def _answer(fn: Callable[..., Any], inputs: tuple, kwargs: dict[str, Any]) -> An
 
 
 def _both_ranks(step: TrainingStep, call: tuple) -> torch.Tensor:
-    """Do the work of two ranks, which leave their gradients here, and no more."""
+    """Do the work of two ranks: nothing but their gradients stays here."""
     with restored(step.m.fn, call):
         loss = step.accumulation(call)
         gradients = [leaf.grad for leaf in step.leaves]

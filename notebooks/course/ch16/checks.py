@@ -4,6 +4,7 @@ import torch
 
 from course.backend import CountingBackend
 from course.exercises import exercise, fresh, near
+from helpers._torch import unwrap
 
 HALVED = (  # numbers, the limit, and a dtype
     ([3.0, -9.0], 1.0, torch.float32),
@@ -16,11 +17,6 @@ HALVED = (  # numbers, the limit, and a dtype
     ([0.0, -0.0], 0.3, torch.float32),
     ([18.0], 9.0, torch.float32),  # the difference of two log2 is above 1
 )
-
-
-def _plain(answer):
-    """Return what torch.compile was given: it's compiled here."""
-    return getattr(answer, "_torchdynamo_orig_callable", answer)
 
 
 def _halved(x, limit):
@@ -42,7 +38,7 @@ def _halved(x, limit):
     ),
     passed="One graph, and as many turns as the numbers need.",
     like=_halved,
-    made=_plain,
+    made=unwrap,  # it's compiled here
     inputs=[
         (torch.tensor(numbers, dtype=dtype), torch.tensor(limit, dtype=dtype))
         for numbers, limit, dtype in HALVED
@@ -51,7 +47,7 @@ def _halved(x, limit):
 )
 def halve_in_the_graph(answer):
     backend, x = CountingBackend(), torch.ones(3, requires_grad=True)
-    result = torch.compile(fresh(_plain(answer)), backend=backend)(
+    result = torch.compile(fresh(unwrap(answer)), backend=backend)(
         x, torch.tensor(0.3)
     )[0]
     called = [node.target for graph in backend.captured for node in graph.graph.nodes]
