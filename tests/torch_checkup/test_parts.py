@@ -76,7 +76,8 @@ def make(): return f, [(torch.ones(3), "a" * n) for n in range(9)]
 """
 CHECKPOINTED = """
 from torch.utils.checkpoint import checkpoint
-block = torch.compile(torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.SiLU()))
+layers = torch.nn.Linear(3, 4), torch.nn.SiLU(), torch.nn.Linear(4, 3)
+block = torch.compile(torch.nn.Sequential(*layers))
 def f(x): return checkpoint(block, x, use_reentrant=False)
 def make(): return f, (torch.ones(2, 3),), torch.sum
 """
