@@ -11,8 +11,8 @@ from torch_checkup import checkup
 from torch_checkup.report import Checkup, Part
 
 SOME = (
-    "whole numbers to a negative power",
-    "a counter in the model",
+    pytest.param("whole numbers to a negative power", marks=pytest.mark.weekly),
+    pytest.param("a counter in the model", marks=pytest.mark.weekly),
     "a largest value taken out",
 )
 OTHER = not_the_reference()

@@ -197,6 +197,7 @@ print(started.problem or started.agrees, around["accumulation"].verdict)
 """
 
 
+@pytest.mark.weekly
 def test_what_starts_other_processes_finds_them_there(place, tmp_path):
     _, where = written("a module helpers", tmp_path)
     with (where / "model.py").open("a") as file:

@@ -38,6 +38,7 @@ def bash(command, folder, status=0):
     return ran(*words, status=status, cwd=folder, env=env, timeout=600)
 
 
+@pytest.mark.weekly
 def test_its_gate_closes_for_a_model_that_became_worse(tmp_path):
     comment = EXAMPLE.read_text("utf-8").split("name: checkup")[0].replace("#", "")
     accept = re.search(r"torch-checkup.*?accepted\.json", comment, re.DOTALL)[0]
