@@ -105,8 +105,7 @@ def test_an_interrupt_keeps_what_is_done_and_a_failure_the_others(model, monkeyp
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_ctrl_c_leaves_no_process(model, tmp_path):
-    hangs = f"cold_start({model + ':hangs'!r}, ['warm'])"
-    code = f"from torch_checkup import cold_start; {hangs}"
+    code = f"import torch_checkup as t; t.cold_start({model + ':hangs'!r}, ['warm'])"
     here = {**os.environ, "PYTHONPATH": str(ROOT)}
     parent = subprocess.Popen(
         [sys.executable, "-c", code], env=here, stderr=subprocess.DEVNULL
