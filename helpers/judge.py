@@ -617,10 +617,8 @@ def _wrong(
     worst = int(far.masked_fill(~wrong, -1.0).flatten().argmax())
     index = [int(i) for i in torch.unravel_index(torch.tensor(worst), a.shape)]
     at = f" at {index}" if a.dim() else ""
-    ours, theirs = (_shown(side.flatten()[worst].item()) for side in (a, b))
-    off = [None, None]
-    if truth is not None:
-        off = [size_of(truth, side)[1] for side in (a, b)]
+    ours, theirs = _shown(*(side.flatten()[worst].item() for side in (a, b)))
+    off = [None if truth is None else size_of(truth, side)[1] for side in (a, b)]
     counted = int(wrong.sum()), a.numel()
     return Difference(n + 1, place, name, f"{ours}{at}", theirs, *counted, *off)
 
@@ -641,6 +639,7 @@ def _largest(x: Outcome, y: Outcome) -> float:
     return max((size_of(*both)[1] for both in zip(a, b, strict=True)), default=0.0)
 
 
-def _shown(value: float | complex | bool) -> str:
-    """Return a number as it is written in a report."""
-    return f"{value:.6g}" if isinstance(value, float) else str(value).lower()
+def _shown(*values: float | complex | bool) -> list[str]:
+    """Return numbers as a report has them: six digits, or all where those are equal."""
+    short = [f"{n:.6g}" if isinstance(n, float) else str(n).lower() for n in values]
+    return short if len({*short}) > 1 else [str(n).lower() for n in values]

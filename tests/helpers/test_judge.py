@@ -257,6 +257,9 @@ def test_a_number_of_many_is_counted_and_shown():
         "call 1, output, values: eager ⟨16 at [1, 3]⟩, compiled ⟨0⟩; 4 of 12; "
         "off from float64 (eager, compiled): ⟨0, 16⟩"
     )
+    a_little = on_first(lambda y: y * (1 + 2e-7))
+    [one] = found(lambda x: x.double(), (x,), backend=a_little).differences
+    assert one.eager.split()[0] != one.compiled  # as they are in six digits
 
 
 def counts(model, x, second):
