@@ -220,7 +220,6 @@ def _in_two_orders(
     read = group.get_read_write_buffer_accesses(True, False)
     written = group.node1.get_read_write_buffer_accesses(False, True)
     moved = sum(read.values()) + sum(written.values()) + workspace * len(pieces)
-    stores = len(written) + len(pieces)
     joins = [
         Kernel(
             name=f"aten.{piece.reduction_type}",
@@ -234,7 +233,7 @@ def _in_two_orders(
         )
         for piece in pieces
     ]
-    return [replace(counted, stores=stores, bytes=moved), *joins]
+    return [replace(counted, stores=len(written) + len(pieces), bytes=moved), *joins]
 
 
 def _library_name(node: Any) -> str:
@@ -266,16 +265,12 @@ def _kernel(name: str, language: str, groups: list[Any]) -> Kernel:
 
 
 def _traffic(groups: list[Any]) -> dict[str, int]:
-    """Return the *bytes* that groups move, and those *gathered* by an index.
-
-    Of a tensor that a fused kernel reads a slice of, or rows by an index, Inductor
-    counts the whole.
-    """
+    """Return the *bytes* that groups move, of parts the parts, and those *gathered*."""
     found = Counter[str]()
     for group in groups:
-        rows = _looked_up(group.node)
-        accessed, indirect = Counter[str](), {*rows}
-        for dep in group.read_writes.reads_and_writes():
+        extern = group.is_extern()
+        accessed, indirect = _given(group) if extern else (Counter(), set())
+        for dep in () if extern else group.read_writes.reads_and_writes():
             if isinstance(dep, WeakDep):  # it orders nodes, and reads nothing
                 continue
             if dep.is_indirect():
@@ -285,20 +280,26 @@ def _traffic(groups: list[Any]) -> dict[str, int]:
             else:
                 accessed[dep.name] += dep.numbytes_hint()
         for name, most in group.get_read_write_buffer_accesses(True, True).items():
-            known = most if group.is_extern() else accessed[name]
-            moved = int(min(most, rows.get(name, known)))
-            found["bytes"] += moved
-            found["gathered"] += moved if name in indirect else 0
+            moved = int(min(most, accessed.get(name, most if extern else 0)))
+            found += Counter(bytes=moved, gathered=moved * (name in indirect))
     return found
 
 
-def _looked_up(node: Any) -> dict[str, int]:
-    """Return the bytes that an embedding_bag reads of its table, by that one's name."""
+def _given(call: Any) -> tuple[Counter[str], set[str]]:
+    """Return the bytes that a library call is given, by buffer, and what it looks up.
+
+    Of a part of a buffer the part counts, of an embedding_bag's table the rows.
+    """
+    given, node = Counter[str](), getattr(call, "kernel_node", call).node
+    for one in pytree.tree_leaves(node.inputs):
+        if shape := one.maybe_get_size():  # a generator has none
+            given[one.get_name()] += prod(map(_hint, shape)) * one.get_dtype().itemsize
     if "embedding_bag" not in _library_name(node):
-        return {}
+        return given, set()
     table, indices = node.inputs[:2]
     row = _hint(table.get_size()[1]) * table.get_dtype().itemsize
-    return {table.get_name(): prod(map(_hint, indices.get_size())) * row}
+    given[table.get_name()] = prod(map(_hint, indices.get_size())) * row
+    return given, {table.get_name()}
 
 
 def _hint(size: Any) -> int:

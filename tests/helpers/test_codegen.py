@@ -32,6 +32,11 @@ def test_what_orders_nodes_moves_nothing():
     assert kernels(step, torch.randn(64, 8)).bytes == 4 * (3 * 64 * 8 + 8)
 
 
+def test_a_library_call_moves_the_part_that_it_is_given():
+    found = kernels(lambda x, w: (x @ x)[:, :8] @ w, torch.eye(64), torch.eye(8))
+    assert found.kernels[1].bytes == 4 * (2 * 64 * 8 + 8 * 8)
+
+
 def test_a_graph_in_the_cache_is_lowered_anew_and_reads_the_same():
     torch.compile(chain)(X)
     lowered = kernels(chain, X)
