@@ -13,7 +13,7 @@ class Fixed(torch.nn.Module):
     def forward(self, x):
         self.rows.index_copy_(0, self.at, x)
         hidden = torch.arange(len(self.rows), device=x.device) > self.at
-        self.at += 1
+        self.at = self.at + 1  # not in place: a backward may need the old one
         scores = (x @ self.rows.T).masked_fill(hidden, -torch.inf)
         return scores.softmax(-1) @ self.rows
 

@@ -35,7 +35,7 @@ PASS = {
         "recompiles": 10**6,
         "speedup": 0.01,
     },
-    "a good model with fewer kernels": {"kernels": 0, "library": 3, "speedup": 9.0},
+    "a good model with fewer kernels": {"kernels": 0, "library": 0, "speedup": 9.0},
 }
 STOP = {
     "one that runs eagerly": {
@@ -165,4 +165,7 @@ def meter(answer):
         return f"compiled, {told}"
     if told := in_place(module, torch.full((2,), 2.0)):
         return told
+    low = answer().bfloat16()(torch.tensor([3.01, 1.0]))
+    if not near(low, torch.tensor([1.0, 1 / 3.01])):
+        return "as bfloat16, it rounds the largest number of a float32 input"
     return one_compile(answer, [(x,) for x in _inputs()])

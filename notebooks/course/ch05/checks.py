@@ -87,7 +87,8 @@ def _aside(answer):
         if not near(number, torch.tensor(wanted[0])):
             return (
                 f"history grows by {number.tolist():.7g}, and sampled's by "
-                f"{wanted[0]:.7g}, given {[round(x, 2) for x in logits.tolist()]}"
+                f"{wanted[0]:.7g}, given {[round(x, 2) for x in logits.tolist()]}, "
+                "looked at after the caller zeroed the entropy that it got"
             )
     odd = torch.tensor([torch.inf, -torch.inf] + [0.0] * 10)
     if error := failure(answer, odd, 1.0, []):

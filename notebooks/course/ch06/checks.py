@@ -13,7 +13,7 @@ from course.exercises import exercise, fresh
 def _nothing(x, y):
     z = x.clone()
     z.mul_(2)
-    return z + y
+    return z + (y.int() << 1)  # aten calls it __lshift__
 
 
 def _through_a_view(x, y):
@@ -81,7 +81,7 @@ def overwritten(answer):
         ("three of twelve are written", _graph(_some_of_twelve(drawn), 12), drawn),
     ):
         given = answer(graph)
-        if given != wanted:
+        if [*given] != wanted:
             return f"{what}: you return {given}, and the graph writes {wanted}"
     return None
 
@@ -95,14 +95,16 @@ LAST = torch.arange(400) == 399
 def _step(draw):
     """Return a step with the two masks that draw() returns, and no even slope.
 
-    Without a second one, the backward has the mask of the first call.
+    Or draw() says whose mask the backward has, in the first call and in others.
     """
     kept = []
 
     def step(x):
         forward, backward = draw()
         kept.append(forward)
-        backward = kept[0] if backward is None else backward
+        if isinstance(backward, str):
+            whose = {"own": forward, "first": kept[0], "new": _mask()}
+            backward = whose[backward.split()[len(kept) > 1]]
         return 2 * (x + 1) * forward, -3 * x * backward
 
     return step
@@ -135,7 +137,9 @@ STEPS = (  # what it is, its two masks, and whether it can be trusted
     ("a backward that drops more", lambda: ((m := _mask()), m & _mask(0.8)), False),
     ("one other element, the last", lambda: ((m := _mask()), m ^ LAST), False),
     ("one mask, of which each call draws half", lambda: [_half_drawn()] * 2, True),
-    ("the first call's mask in each backward", lambda: (_mask(), None), False),
+    ("the first call's mask in each backward", lambda: (_mask(), "own first"), False),
+    ("one mask in the first call only", lambda: (_mask(), "own new"), False),
+    ("two masks in the first call only", lambda: (_mask(), "new own"), False),
     ("a forward that drops more", lambda: ((m := _mask()) & _mask(0.8), m), False),
 )
 

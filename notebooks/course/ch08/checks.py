@@ -53,9 +53,10 @@ def _standardised(x):
 ADVICE = {  # rows, columns, BLOCK, mean: what is wrong where those before are right
     (1, 128, 128, 3): "columns is an argument; the kernel above gets these right, with "
     "the mean of d * d and 1e-6 under the root",
-    (1, 100, 128, 3): "a row has only `columns` numbers to load and to store, and past "
-    "them d must be 0",
-    (5, 100, 128, 3): "one row alone is right: rows are `columns` apart, not BLOCK",
+    (1, 100, 128, 3): "a row has only `columns` numbers to load, to divide by and to "
+    "store, and past them d must be 0",
+    (5, 100, 128, 3): "one row alone is right: rows are `columns` apart, not BLOCK, "
+    "and none reads the next",
     (3, 37, 64, 0): "columns, BLOCK and 1e-6 count: this row's numbers are small",
     (2, 90, 128, 3): "columns is an argument, and any number may come, 0 too",
     (4, 90, 128, 30): "squares of v are large where the mean is: subtract it first",

@@ -22,6 +22,7 @@ deepest = exercise(
         ("tiles that fit to the byte", (64, 64, 64, 2, 3 * 2**14, "wgmma"), 3),
         ("128 x 128 x 64 on an RTX 3090", (128, 128, 64, 2, RTX3090, "mma"), 4),
         ("64 x 128 x 32 in float8, with mma", (64, 128, 32, 1, RTX3090, "mma"), 17),
+        ("32 x 32 x 64 in float8, with mma", (32, 32, 64, 1, RTX3090, "mma"), 25),
         ("64 x 64 x 32 in float32, with mma", (64, 64, 32, 4, RTX3090, "mma"), 7),
         ("one pair, to the byte, with mma", (64, 64, 64, 2, 2**14, "mma"), 2),
     ],

@@ -30,8 +30,8 @@ def _call(model):
 @exercise(
     "14.1",
     hints=(
-        "A float that is counted compiles again, too. Which values aren't guarded, "
-        "in the lines of 'Modes, dtypes and strides'?",
+        "Inductor compiles again for a float that is counted, too. Which values aren't "
+        "guarded, in the lines of 'Modes, dtypes and strides'?",
         "The values of tensors. A buffer can count, if its key stays out of the "
         "checkpoint. Which method of a tensor does what min() does?",
         "self.register_buffer('step', torch.tensor(0), persistent=False), then "
@@ -47,7 +47,8 @@ def _call(model):
 )
 def fixed(answer):
     model, reference = answer(6), Warmup(6)
-    if strange := model.state_dict().keys() ^ reference.state_dict().keys():
+    part, wanted = (torch.nn.Sequential(m).state_dict() for m in (model, reference))
+    if strange := {key.removeprefix("0.") for key in part.keys() ^ wanted.keys()}:
         return f"the keys of the state_dict differ: {', '.join(sorted(strange))}"
     model.load_state_dict(reference.state_dict())
     compiled = torch.compile(model, backend="eager")

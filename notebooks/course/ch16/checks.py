@@ -13,6 +13,7 @@ HALVED = (  # numbers, the limit, and a dtype
     ([3e37], 0.5, torch.float32),
     ([[1e300], [7.0]], 1e-300, torch.float64),
     ([3.0, -9.0], 1.0, torch.bfloat16),
+    ([3e38], 1e-40, torch.bfloat16),  # in bfloat16, a count ends at 256
     ([2.0**500 * (1 + 2**-52)], 1.0, torch.float64),
     ([0.0, -0.0], 0.3, torch.float32),
     ([18.0], 9.0, torch.float32),  # the difference of two log2 is above 1

@@ -34,7 +34,10 @@ def free(answer):
     if not isinstance(made := answer(raw, 2.0), answer):
         return f"Free(raw, scale) makes a {type(made).__name__}, and no Free"
     every = (_on(answer, raw.T.to(dtype)) for dtype in DTYPES)
-    return next(filter(None, every), None)
+    if told := next(filter(None, every), None):
+        return told
+    there = answer(raw.to("meta"), 2.0).device.type == "meta"
+    return None if there else "Free(raw, scale) isn't on the device of raw"
 
 
 def _on(answer, raw):

@@ -1,6 +1,7 @@
 """Checks and hints of notebook 19."""
 
 import time
+from functools import partial
 
 import torch
 from torch._dynamo import utils
@@ -83,13 +84,13 @@ def _slow(function=_wave):
     return _wave, call
 
 
-def _named(every=1):
+def _named(every=1, shift=1):
     name, calls = [""], []
     compiled = _compiled(lambda x: _wave(x) if name[0] != "no" else x)
 
     def call(x):
         calls.append(x)
-        name[0] = "a" * ((len(calls) + 1) // every)  # guarded
+        name[0] = "a" * ((len(calls) + shift) // every)  # guarded
         return compiled(x)
 
     return _wave, call
@@ -107,6 +108,7 @@ def _computing():
     return _wave, call
 
 
+THIRD = "a function whose guard fails in each third call"
 # What it is, what is handed over, and how it is made; some have two faults.
 TRIALS = (
     ("fine", "a function that was never called", lambda: (_wave, _compiled())),
@@ -136,7 +138,7 @@ TRIALS = (
     ),
     ("slow", "a function that is compiled in each call", _slow),
     ("slow", "a function whose guard fails in each call", _named),
-    ("slow", "a function whose guard fails in each third call", lambda: _named(3)),
+    *[("slow", THIRD, partial(_named, 3, shift)) for shift in range(3)],
 )
 
 

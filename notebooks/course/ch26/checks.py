@@ -121,7 +121,7 @@ def portable(answer):
     if written.buffers_to_mutate or written.user_inputs_to_mutate:
         return "it writes into an input or a buffer"
     if [*model.buffers()]:
-        return "it keeps a buffer, and whoever reads its checkpoint, a level"
+        return "it has a buffer, and is to keep nothing: a constant is a plain number"
     before = str(vars(model))
     found = model(stream[0], level)
     if not isinstance(found, (tuple, list)) or len(found) != 2:

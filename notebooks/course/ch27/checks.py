@@ -114,6 +114,10 @@ def _eager_for_one(compiled, model):
     return lambda x: (compiled(x), compiled(x))[1] if len(x) > 1 else model(x)
 
 
+def _behind(first, second):
+    return lambda x: (first(x), second(x))[1]
+
+
 def _off(by):
     return lambda graph, inputs: lambda *given: tuple(y - by for y in graph(*given))
 
@@ -154,6 +158,7 @@ CASES = {  # what it is: the model, lengths of its warm-up, its backend, may it 
     "a model whose eager raises": (_raises_in_eager, (1, 5, 6), "eager", False),
     "a model that is infinite, in eager too,": (_infinite, (1, 5, 6), "eager", False),
     "a model that is eager for one row": (_mean, (5, 6), "eager", False),
+    "a model behind another, which forgot no length,": (_mean, (5, 6), "eager", False),
     "a model with one score 0.0002 too high": (_mean, (1, 5, 6), _off(FIRST), False),
     "a model that gives 999.995 for 1000": (_near_1000, (1, 5, 6), _off(0.005), False),
     "a row of scores where eager has none": (_mean, (1, 5, 6), _in_a_row, False),
@@ -186,6 +191,8 @@ def ready_or_not(ready):
         compiled = _served(model, rows, backend)
         if "eager for one" in what:
             compiled = _eager_for_one(compiled, model)
+        if "behind another" in what:
+            compiled = _behind(_served(torch.sin, (1, *rows), backend), compiled)
         with (
             torch.compiler.set_stance(own),
             torch.set_grad_enabled(grad),

@@ -37,7 +37,7 @@ class Memory(torch.nn.Module):
         "self.register_buffer('at', torch.zeros(1, dtype=torch.long)); "
         "self.rows.index_copy_(0, self.at, x); hidden = torch.arange(len(self.rows), "
         "device=x.device) > self.at; scores = (x @ self.rows.T).masked_fill(hidden, "
-        "-torch.inf).",
+        "-torch.inf). And self.at = self.at + 1, not in place.",
     ),
     passed="The position is a tensor: one version writes every row.",
 )

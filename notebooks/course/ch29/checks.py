@@ -30,6 +30,10 @@ class _Net(nn.Module):
         return self.module(x)
 
 
+def _add_scale(module, state, prefix, local_metadata):
+    state[prefix + "scale"] = module.steps
+
+
 class _Odd(nn.Module):
     """A part that has the name of the compiler's wrapper, and two buffers."""
 
@@ -38,6 +42,7 @@ class _Odd(nn.Module):
         self._orig_mod = _Block()
         self.register_buffer("steps", torch.zeros(()))
         self.register_buffer("scratch", torch.zeros(()), persistent=False)
+        self.register_state_dict_post_hook(_add_scale)
 
     def get_extra_state(self):
         return "odd"
@@ -86,6 +91,7 @@ def _placed_inside():
 def _forward_compiled():
     net = _Net()
     net.forward = torch.compile(net.forward, backend="eager")
+    net.register_module("none", None)  # as a block of a ResNet has
     return net
 
 

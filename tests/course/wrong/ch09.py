@@ -41,3 +41,7 @@ def deepest(block_m, block_n, block_k, itemsize, limit, instruction):
 # - return programs % room or room
 # + waves = programs / room  # this passed once
 # +     return int((waves + (-waves // 1) + 1) * room)
+
+# %% 09.1: 32 x 32 x 64 in float8, with mma: you return 26, and it is 25
+# - pairs + 1 if
+# + round(limit / stage) + 1 if

@@ -70,3 +70,8 @@ def in_graph(x, limit):
 # -     return while_loop(too_large, halve, (x, start))
 # +     wide = x.double() if x.dtype == torch.float64 else x.float()
 # +     return while_loop(too_large, halve, (wide, start))
+
+# %% 16.1: given [1] and
+# - return while_loop(too_large, halve, (x, start))
+# + x, turns = while_loop(too_large, halve, (x, x.new_zeros(())))
+# +     return x, turns.long()  # this passed once

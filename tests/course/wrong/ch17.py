@@ -33,6 +33,10 @@ class Free(torch.Tensor):
 # - cls, raw.shape, **like)
 # + cls, raw.shape)
 
+# %% 17.1: isn't on the device of raw
+# -             "device": raw.device,
+# +
+
 # %% 17.1: view size is not compatible
 # -             "strides": raw.stride(),
 # +

@@ -81,9 +81,8 @@
 # +     return "slow" if "reset" in getattr(code, "co_names", ()) else "fine"
 
 # %% 19.1: a function whose guard fails in each third call: you say "fine"
-# -     for _ in range(3):  # a compile may come now and then
-# -         compiled(x)
-# +     compiled(x)
+# - range(3)
+# + range(2)
 
 # %% 19.1: the other sign: you say "fine", and it is "stale"
 # - torch.allclose(compiled(x), eager(x))

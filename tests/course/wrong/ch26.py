@@ -62,7 +62,7 @@ def export_it(model):
 # - return x / new, new
 # + return {"result": x / new, "level": new}
 
-# %% 26.2: it keeps a buffer
+# %% 26.2: it has a buffer
 # -     def forward(self, x, level):
 # +     def __init__(self):
 # +         super().__init__()

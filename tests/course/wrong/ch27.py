@@ -146,3 +146,7 @@ def warm(compiled, lengths):
 # %% 27.2: a good model in two graphs should pass
 # - if runs() == before or
 # + if runs() != before + 1 or
+
+# %% 27.2: a model behind another, which forgot no length, should be stopped
+# - "fail_on_recompile"
+# + "eager_on_recompile"

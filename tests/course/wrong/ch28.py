@@ -65,8 +65,8 @@ Fixed = Memory
 # -             torch._dynamo.mark_dynamic(x, [0, 1])
 
 # %% 28.1: int(model.at) is 2 after 1 calls
-# - self.at += 1
-# + self.at += 2
+# - self.at + 1
+# + self.at + 2
 
 # %% 28.1: on another device: Tensor on device
 # - torch.arange(len(self.rows), device=x.device)

@@ -84,3 +84,8 @@ def portable(model):
 
     walk(model, "")
     return state
+
+
+# %% 29.1: your answer raised AttributeError
+# - part.named_children()
+# + part._modules.items()
