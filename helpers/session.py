@@ -83,7 +83,9 @@ class restored:
             elif isinstance(item, (list, set, deque)):
                 self.tables.append((item, list(item)))
             elif isinstance(item, torch.Generator):
-                self._generators.append((item, item.get_state()))
+                self._generators.append((item.set_state, item.get_state()))
+            elif isinstance(item, random.Random):
+                self._generators.append((item.setstate, item.getstate()))
             elif isinstance(item, torch.Tensor):
                 if item.is_leaf:
                     self._attributes.append((item, "grad", item.grad))
@@ -102,8 +104,8 @@ class restored:
             if _ids(table) != _ids(before):
                 table.clear()
                 (table.extend if hasattr(table, "extend") else table.update)(before)
-        for generator, state in self._generators:
-            generator.set_state(state)
+        for put_back, state in self._generators:
+            put_back(state)
         for tensor, memory, value in self.values:
             form = tensor.data_ptr(), tensor.shape, tensor.dtype
             if form != (memory.data_ptr(), memory.shape, memory.dtype):
@@ -438,15 +440,12 @@ class InPieces:
         return self.fn(*inputs, **kwargs)
 
     def compiled(self, backend: Any = None, **options: Any) -> Callable[..., Any]:
-        """Return it with all that it compiles given to *backend*, if there is one.
-
-        Then all is forgotten that was compiled before: pieces keep their code objects.
-        """
+        """Return it with all that it compiles given to *backend*, if there is one."""
         options = {name: one for name, one in options.items() if one is not None}
         fn = self._made_with(**options) if options else self.fn
         if backend is None:
             return fn
-        torch.compiler.reset()
+        torch.compiler.reset()  # pieces keep their code objects, and what is compiled
         return given_to(fn, backend)
 
 
@@ -481,9 +480,8 @@ def torch_handlers() -> set[logging.Handler]:
 def compile_apart(fn: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Return *fn* compiled, sharing no cache with other compiles of it.
 
-    The copy has its own code object, so cache entries, the recompile limit and
-    the mark "skip this frame" of the original are untouched.  Functions it calls
-    keep theirs, and are kept apart too (isolate_recompiles).
+    The copy has its own code object, so the recompile limit and what is cached for the
+    original are untouched.  Functions it calls are kept apart by isolate_recompiles.
     """
     if isinstance(fn, InPieces):
         return fn.compiled(**options)
@@ -497,10 +495,7 @@ def compile_apart(fn: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 
 
 def uncompiled(fn: Any) -> Any:
-    """Return the function given to ``torch.compile``, and let a module run eagerly.
-
-    What is compiled inside it stays as it is.
-    """
+    """Return what was given to ``torch.compile``; what is inside it stays as it is."""
     fn = _torch.unwrap(fn)
     if isinstance(fn, torch.nn.Module):
         fn._compiled_call_impl = None  # of module.compile()
@@ -510,6 +505,9 @@ def uncompiled(fn: Any) -> Any:
 def fresh_code(fn: Any) -> Any:
     """Return a copy of *fn* with its own code object, the rest shared."""
     if isinstance(fn, torch.nn.Module):
+        held = vars(fn) | dict.fromkeys(("_compiled_call_impl", "forward"))
+        if any(item is fn for _, item in _found(held)):
+            return fn  # a hook or a part knows it: a copy would not see what that sets
         module = object.__new__(type(fn))  # copy.copy refuses a parametrized module
         vars(module).update(vars(fn), _compiled_call_impl=None)
         if inspect.ismethod(fn.forward):
@@ -616,9 +614,10 @@ def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
         compiler, why = _torch.cpp_compiler()
         if not compiler:
             message = f"Inductor found no C++ compiler ({why})"
+        get = f". `python -m {__package__} doctor` says what is missing and how to get it"
         raise (CompiledRaises if compiler else InputError)(
-            f"the compiler failed, not your function. {message}. "
-            f"`python -m {__package__} doctor` says what is missing and how to get it"
+            f"the compiler failed, not your function. {message}"
+            f"{get if kind != 'InternalTorchDynamoError' else ''}"
         ) from error
 
 

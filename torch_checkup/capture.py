@@ -53,8 +53,7 @@ def part(m: Model) -> Part:
     whole = dict.fromkeys(stop.function for stop in now.breaks if stop.skipped)
     if whole and now.count:
         says += f"; {', '.join(whole)} runs eagerly as a whole"
-    messages = filter(None, (stop.message for stop in now.breaks))
-    evidence = (*map(str, now.breaks), *messages)
+    evidence = (*map(str, now.breaks), *filter(None, (s.message for s in now.breaks)))
     counts = {"graphs": now.count, "breaks": stops}
     return Part("capture", verdict, says, counts, evidence, tuple(_advice(m)))
 

@@ -110,9 +110,8 @@ class Model:
 
     def on(self, backend: str, fn: Callable[..., Any] | None = None) -> Callable:
         """Return the model itself, or one *made_again*, its captures on *backend*."""
-        fn = self.fn if fn is None else fn
         compiling = session.given_to if self.in_pieces else torch.compile
-        return compiling(fn, backend=backend)
+        return compiling(self.fn if fn is None else fn, backend=backend)
 
     @functools.cached_property
     def inside(self) -> tuple[str, ...]:
@@ -280,8 +279,10 @@ def noted(**more: Any) -> Iterator[list[tuple[Any, str]]]:
     usual, noted = torch.compile, list[tuple[Any, str]]()
 
     def compiling(fn: Any = None, **options: Any) -> Any:
-        line = line_in("".join(traceback.format_stack()[:-1]))
-        noted.append((getattr(fn, "__self__", fn), line))
+        stack = traceback.extract_stack()[:-1]
+        if not stack[-1].filename.endswith("nn/attention/flex_attention.py"):  # itself
+            line = line_in("".join(traceback.format_list(stack)))
+            noted.append((getattr(fn, "__self__", fn), line))
         return usual(fn, **{**options, **more})
 
     with mock.patch.object(torch, "compile", compiling):

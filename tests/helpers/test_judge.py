@@ -6,6 +6,7 @@ in what runs it, in a backward.
 
 import collections
 import math
+import random
 import time
 from functools import partial
 
@@ -71,6 +72,12 @@ def keeps(model, x):
     return torch.stack(list(model.kept)).sum(0)
 
 
+def hooked():
+    model = Does(lambda m, x: m.inner(x) * 0 + m.kept, inner=nn.ReLU(), kept=None)
+    model.inner.register_forward_hook(lambda *given: setattr(model, "kept", given[2]))
+    return model
+
+
 def keeping():
     return Does(keeps, kept=collections.deque(maxlen=2))
 
@@ -116,6 +123,11 @@ ALIKE = {  # a model, and its calls
     "noise around 0": lambda: (lambda x: x.softmax(-1).sum(-1) - 1, (ROWS,)),
     "NaN on purpose": lambda: (lambda x: (x / x * math.inf).softmax(-1), (ROWS,)),
     "a deque that is read": lambda: (keeping(), (torch.ones(3),)),
+    "a hook that knows the model": lambda: (hooked(), (ROWS,)),
+    "numbers of its own": lambda: (
+        Does(lambda m, x: x * m.rng.random(), rng=random.Random(0)),
+        *[(ROWS,)] * 3,
+    ),
     "a tensor of the file": lambda: (lambda x: x * SCALE, (torch.ones(3),)),
     "a counter": lambda: (norm(), *[(ROWS,)] * 3),
     "both raise": lambda: (

@@ -70,8 +70,8 @@ def operator(answer):
         x = 1 * base
         written = {"input": x, "result": answer(x)}
         total = written["result"].sum()
-        written[what].mul_(2)  # which autograd sees, where it knows what was saved
         with contextlib.suppress(RuntimeError):
+            written[what].mul_(2)  # which autograd sees, where it knows what was saved
             if not near(torch.autograd.grad(total, base)[0], base.softmax(-1)):
                 told = f"a write into its {what} changes the gradient"
                 return f"{told}: save_for_backward"
