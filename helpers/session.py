@@ -614,7 +614,9 @@ def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
         compiler, why = _torch.cpp_compiler()
         if not compiler:
             message = f"Inductor found no C++ compiler ({why})"
-        get = f". `python -m {__package__} doctor` says what is missing and how to get it"
+        get = (
+            f". `python -m {__package__} doctor` says what is missing and how to get it"
+        )
         raise (CompiledRaises if compiler else InputError)(
             f"the compiler failed, not your function. {message}"
             f"{get if kind != 'InternalTorchDynamoError' else ''}"

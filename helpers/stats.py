@@ -65,8 +65,7 @@ def speedup(a: Sequence[float], b: Sequence[float]) -> tuple[float, Interval | N
     """
     ratios = [x / y for x, y in zip(a, b, strict=True)]
     # Of two in the middle, the middle of their logarithms: 2x and 0.5x make 1x.
-    middle = math.sqrt(median_low(ratios) * median_high(ratios))
-    return middle, sign_interval(ratios)
+    return math.sqrt(median_low(ratios) * median_high(ratios)), sign_interval(ratios)
 
 
 def verdict(interval: Interval) -> str:
