@@ -505,7 +505,7 @@ def uncompiled(fn: Any) -> Any:
 def fresh_code(fn: Any) -> Any:
     """Return a copy of *fn* with its own code object, the rest shared."""
     if isinstance(fn, torch.nn.Module):
-        held = vars(fn) | dict.fromkeys(("_compiled_call_impl", "forward"))
+        held = vars(fn) | dict.fromkeys(("_compiled_call_impl", "forward", "_graph"))
         if any(item is fn for _, item in _found(held)):
             return fn  # a hook or a part knows it: a copy would not see what that sets
         module = object.__new__(type(fn))  # copy.copy refuses a parametrized module

@@ -422,5 +422,5 @@ def compiles(m: Model) -> tuple[str, ...]:
     return tuple(
         f"torch.compile is called in each call ({line}): untried: compile once, where "
         "the model is made"
-        for line in dict.fromkeys(line for _, line in asked)
+        for line in dict.fromkeys(line for _, line, _ in asked)
     )

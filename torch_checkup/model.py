@@ -55,8 +55,12 @@ class Model:
         with correctness.seeded(0), noted() as self._asked:
             fn, *rest = given(self.make)
         self.whole = is_compiled(fn)
-        # Compiled, it would be held against itself.
-        return session.uncompiled(fn), *rest
+        own = session.uncompiled(fn)  # compiled, it would be held against itself
+        for asked, _, dynamic in self._asked:
+            if asked is own and dynamic is not None:  # which torch.compile sets for it
+                torch._dynamo.config.assume_static_by_default = not dynamic
+                torch._dynamo.config.automatic_dynamic_shapes = dynamic
+        return own, *rest
 
     fails: Mapping[int, Exception] = {}
     """The exceptions of eager, by the number of the call."""
@@ -125,7 +129,7 @@ class Model:
     """Reports which side runs, or is built: known even if that ends the process."""
     versions: int | None = None  # that `matches` compiled, with kernels
     _met: Sequence[str] = ()
-    _asked: Sequence[tuple[Any, str]] = ()
+    _asked: Sequence[tuple[Any, str, bool | None]] = ()
 
     @functools.cached_property
     def eager(self) -> Callable[..., Any]:
@@ -151,7 +155,7 @@ class Model:
         if self.whole or self._met:
             return ""
         own = {*map(id, self.module.modules() if self.module else [self.fn])}
-        lines = (line for fn, line in self._asked if id(fn) in own)
+        lines = (line for fn, line, _ in self._asked if id(fn) in own)
         return next(lines, "")
 
     def try_out(self) -> None:
@@ -271,18 +275,18 @@ def without_backward(m: Model) -> Iterator[None]:
 
 
 @contextmanager
-def noted(**more: Any) -> Iterator[list[tuple[Any, str]]]:
-    """Collect, in the block, what is given to ``torch.compile``, and its owner's line.
+def noted(**more: Any) -> Iterator[list[tuple[Any, str, bool | None]]]:
+    """Collect what the block gives to ``torch.compile``, its owner's line, ``dynamic``.
 
     Of a method, as in ``module.compile()``, that is the module; *more* are options.
     """
-    usual, noted = torch.compile, list[tuple[Any, str]]()
+    usual, noted = torch.compile, list[tuple[Any, str, bool | None]]()
 
     def compiling(fn: Any = None, **options: Any) -> Any:
         stack = traceback.extract_stack()[:-1]
         if not stack[-1].filename.endswith("nn/attention/flex_attention.py"):  # itself
             line = line_in("".join(traceback.format_list(stack)))
-            noted.append((getattr(fn, "__self__", fn), line))
+            noted.append((getattr(fn, "__self__", fn), line, options.get("dynamic")))
         return usual(fn, **{**options, **more})
 
     with mock.patch.object(torch, "compile", compiling):

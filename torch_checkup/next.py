@@ -213,8 +213,7 @@ def _by_blocks(m: Model, now: Callable[..., Any]) -> Iterator[Outcome]:
 
     # Made once only, its blocks are the present's too.
     if (name := _blocks(m.module)) and m.made_again() is not m.fn:
-        line = f"for block in model.{name}: block.compile()"
-        yield _attempt(by_blocks, line)
+        yield _attempt(by_blocks, f"for block in model.{name}: block.compile()")
 
 
 def _blocks(module: torch.nn.Module | None) -> str:

@@ -408,8 +408,7 @@ def as_tensor(m: Model, name: str) -> Iterator[Option]:
 
 def _bound(m: Model, call: Call) -> inspect.BoundArguments:
     """Return the arguments of a call by the names that the model's forward has."""
-    signature = inspect.signature(getattr(m.fn, "forward", m.fn))
-    return signature.bind(*call[0], **call[1])
+    return inspect.signature(getattr(m.fn, "forward", m.fn)).bind(*call[0], **call[1])
 
 
 def _number(name: str, scope: dict[str, Any]) -> float | None:

@@ -524,8 +524,7 @@ def ended_part(name: str, problem: str, running: str, how: str) -> Part:
     why = problem.removeprefix(f"failed at: {name}: ")
     found = Difference(1, "the call", "raises", "runs", why, ended=how)
     says = f"eager runs; compiled, it never gives an answer: {why}"
-    counts = {"matches": False}
-    return Part(name, "bad", says, counts, differences=(found,))
+    return Part(name, "bad", says, {"matches": False}, differences=(found,))
 
 
 _REPORTS = {".html": Checkup.to_html, ".json": Checkup.to_json, ".txt": Checkup.__str__}

@@ -278,8 +278,7 @@ class Repro:
         """Return whether it passes where both sides run eagerly."""
         if not self.control:
             return True
-        eager = replace(self, check=self.control)
-        eager.write(folder)
+        replace(self, check=self.control).write(folder)
         end = sandbox.ended(_NAME, folder=folder, path=path, **limits)
         self.write(folder)
         return end.how == "status 0"

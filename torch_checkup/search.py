@@ -599,8 +599,7 @@ def place_of(graph: Captured, piece: Piece) -> dict[str, Any]:
 
 def users_module(node: fx.Node) -> str:
     """Return the module that a node was called in, as ``self.head``, or ''."""
-    stack = node.meta.get("nn_module_stack") or {}
-    paths = [path for path, _ in stack.values()]
+    paths = [path for path, _ in (node.meta.get("nn_module_stack") or {}).values()]
     if not paths:
         return ""
     path = re.sub(r"\._modules\['(\w+)'\]", r".\1", paths[-1])
