@@ -503,7 +503,7 @@ def uncompiled(fn: Any) -> Any:
 
 
 def fresh_code(fn: Any) -> Any:
-    """Return a copy of *fn* with its own code object, the rest shared."""
+    """Return a copy of *fn* with its own code object; of what knows itself, *fn*."""
     if isinstance(fn, torch.nn.Module):
         held = vars(fn) | dict.fromkeys(("_compiled_call_impl", "forward", "_graph"))
         if any(item is fn for _, item in _found(held)):
