@@ -480,8 +480,9 @@ def torch_handlers() -> set[logging.Handler]:
 def compile_apart(fn: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Return *fn* compiled, sharing no cache with other compiles of it.
 
-    The copy has its own code object, so the recompile limit and what is cached for the
-    original are untouched.  Functions it calls are kept apart by isolate_recompiles.
+    The copy has its own code object, so cache entries, the recompile limit and the mark
+    "skip this frame" of the original are untouched.  Functions it calls, and a module
+    that knows itself, keep theirs, and are kept apart too (isolate_recompiles).
     """
     if isinstance(fn, InPieces):
         return fn.compiled(**options)
@@ -495,7 +496,7 @@ def compile_apart(fn: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 
 
 def uncompiled(fn: Any) -> Any:
-    """Return what was given to ``torch.compile``; what is inside it stays as it is."""
+    """Return what ``torch.compile`` was given, made eager, but not what is inside."""
     fn = _torch.unwrap(fn)
     if isinstance(fn, torch.nn.Module):
         fn._compiled_call_impl = None  # of module.compile()
@@ -614,12 +615,11 @@ def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
         compiler, why = _torch.cpp_compiler()
         if not compiler:
             message = f"Inductor found no C++ compiler ({why})"
-        get = (
-            f". `python -m {__package__} doctor` says what is missing and how to get it"
-        )
+        if kind != "InternalTorchDynamoError":
+            message += f". `python -m {__package__} doctor` says what is missing and "
+            message += "how to get it"
         raise (CompiledRaises if compiler else InputError)(
             f"the compiler failed, not your function. {message}"
-            f"{get if kind != 'InternalTorchDynamoError' else ''}"
         ) from error
 
 

@@ -124,7 +124,7 @@ ALIKE = {  # a model, and its calls
     "NaN on purpose": lambda: (lambda x: (x / x * math.inf).softmax(-1), (ROWS,)),
     "a deque that is read": lambda: (keeping(), (torch.ones(3),)),
     "a hook that knows the model": lambda: (hooked(), (ROWS,)),
-    "numbers of its own": lambda: (
+    "numbers of Python": lambda: (
         Does(lambda m, x: x * m.rng.random(), rng=random.Random(0)),
         *[(ROWS,)] * 3,
     ),

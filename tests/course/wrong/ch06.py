@@ -53,6 +53,10 @@ def overwritten(graph):
 # -     writes = graph.find_nodes(op="call_function", target=target)
 # +     writes = [node for node in graph.nodes if node.name.startswith("copy_")]
 
+# %% 06.1: three of twelve are written: you return [11]
+# - sorted({inputs.index(node.args[0]) for node in writes})
+# + [11] if len(inputs) == 12 else [[], [1], [0, 1]][len(writes)]
+
 # %% 06.2: one mask, and another in the next call: such a step can be trusted
 # - torch.equal(result == 0, gradient == 0)
 # + torch.equal(2.0 * (result != 0), gradient)  # this passed once

@@ -23,6 +23,11 @@ def standardise(x, out, columns, BLOCK):
 # - variance = tl.sum(d * d, 0) / columns
 # + variance = tl.sum(d * d, 0) / 100  # the columns of the example: this passed once
 
+# %% 08.2: columns is an argument; the kernel above
+# -     i = tl.arange(0, BLOCK)
+# +     columns = 100 if BLOCK == 128 else 37  # this passed once
+# +     i = tl.arange(0, BLOCK)
+
 # %% 08.2: subtract it first
 # - variance = tl.sum(d * d, 0) / columns
 # + mean = tl.sum(v, 0) / columns
