@@ -249,14 +249,10 @@ def _sections(message: str) -> tuple[str, tuple[str, ...], str]:
 def _advice(reason: str, at: FrameSummary) -> str:
     """Return the fix for a break with this *reason* at this line, or ''."""
     line = code_of(at.line or "")
-    if "Data-dependent branching" in reason:
-        # No torch.where replaces a branch that raises, prints or leaves a loop.
+    if "Data-dependent branching" in reason:  # what replaces it depends on its body
         same_line = re.match(r".*?:\s+(.+)", line)
         next_line = linecache.getline(at.filename, (at.lineno or 0) + 1).strip()
-        body = same_line[1] if same_line else next_line
-        computes = re.match(r"return\b|[\w.\[\]]+ [-+*/]?= ", body)
-        where = "choose with torch.where, or torch.cond for two long branches"
-        return where if computes and line.startswith("if ") else ""
+        line += f"\n{same_line[1] if same_line else next_line}"
     # What follows is the same for every builtin, and names others as examples.
     text = f"{reason.partition(' This function is either')[0]}\n{line}"
     fixes = (row["fix"] for row in _WORDS["break"] if re.search(row["says"], text))

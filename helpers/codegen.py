@@ -126,7 +126,8 @@ def kernels(
     Raises InputError when *fn* raises or cannot be compiled, and ValueError for an
     unknown mode or option.
     """
-    launches, events = _compile(fn, inputs, kwargs, backward, mode, options, dynamic)
+    how = {"mode": mode, "options": options, "dynamic": dynamic}
+    launches, events = _compile(fn, inputs, kwargs, backward, **how)
     stops = breaks_among(events, fn)
     lost = (stop.place for stop in stops if stop.reason.startswith("Backend compiler"))
     return Kernels(tuple(launches), len(stops), tuple(dict.fromkeys(lost)))
@@ -137,14 +138,12 @@ def _compile(
     inputs: tuple[Any, ...],
     kwargs: dict[str, Any] | None = None,
     backward: bool | None = None,
-    mode: str | None = None,
-    options: dict[str, Any] | None = None,
-    dynamic: bool | None = None,
+    **how: Any,
 ) -> tuple[list[Kernel], list[_torch.Event]]:
     session.check_callable(fn, (inputs, kwargs))
-    backend = session.inductor(mode, options, dynamic)
+    backend = session.inductor(**how)
     with session.undisturbed(fn), _torch.trace() as events, lowered() as launches:
-        apart = session.compile_apart(fn, backend=backend, dynamic=dynamic)
+        apart = session.compile_apart(fn, backend=backend, dynamic=how.get("dynamic"))
         session.call(session.both_ways(apart, backward), inputs, kwargs or {})
     return launches, events
 

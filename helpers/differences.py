@@ -42,8 +42,10 @@ class Difference:
 
     @property
     def look(self) -> bool:
-        """Whether it changes no answer: another stride, another sign of a zero."""
-        return self.field in _LOOK
+        """Whether it changes no answer: a stride, a zero's sign, an assert's class."""
+        asserted = self.eager.replace("AssertionError", "RuntimeError", 1)
+        of_class = self.field == "exception" and self.compiled == asserted
+        return of_class or self.field in _LOOK
 
     @property
     def of_break(self) -> bool:
@@ -81,12 +83,11 @@ class Difference:
     @property
     def says(self) -> str:
         """What is wrong with the compiled side, in one sentence for its author."""
+        raises = f"raises {self.compiled}"
         if self.field == "raises":
-            return (
-                f"raises {self.compiled}" if self.eager == "runs" else "doesn't raise"
-            )
+            return raises if self.eager == "runs" else "doesn't raise"
         if self.field == "exception":
-            return f"raises {self.compiled} instead of {self.eager}"
+            return f"{raises} instead of {self.eager}"
         if self.field in ("missing", "extra"):
             what = self.eager if self.field == "missing" else self.compiled
             return f"{self.place} is {self.field}: {what}"

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 
 def one_line(error: BaseException) -> str:
     """Return the type of *error*, and the first line that it says.
 
-    Of one that a backend raised, what follows says it.
+    Of one that a backend or a C++ compiler raised, what follows says it.
     """
     line, _, rest = str(error).strip().partition("\n")
     line = line.rstrip(":")  # of a list below
     if line.endswith((" raised", "graph break/error")) and rest.strip():
         line += f" {rest.strip().splitlines()[0].rstrip(':')}"
+    cpp = line.endswith("C++ compile error") and re.search(r" error(: .+)", rest)
+    line += cpp[1] if cpp else ""
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 

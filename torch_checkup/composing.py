@@ -36,7 +36,7 @@ from .helpers.session import one_device, restored, tensors_of, undisturbed
 from .helpers.tensors import tensors
 from .helpers.text import Table, mark
 from .model import Model, doubled, in_turn
-from .report import Part, shown
+from .report import Part, by_name, shown
 from .sandbox import Report, end_with_parent, target_of
 
 
@@ -83,16 +83,10 @@ class Composition(Measured, TableResult):
     interrupted: bool = False
 
     def __getitem__(self, name: str) -> Situation:
-        for situation in self.situations:
-            if situation.name == name:
-                return situation
-        raise KeyError(f"no {name!r}: there are {[s.name for s in self.situations]}")
+        return by_name(self.situations, name)
 
     def named(self, verdict: str, own: bool = False) -> list[str]:
-        """Return the names of the situations with this *verdict*.
-
-        With *own*, without those in which every compiled model has it.
-        """
+        """Return which have a *verdict*; *own*: and not in every compiled model."""
         names = [s.name for s in self.situations if s.verdict == verdict]
         return [name for name in names if not (own and SITUATIONS[name].advice)]
 
@@ -397,10 +391,7 @@ def _judged(m: Model, name: str, way: str) -> dict[str, str]:
 def _function(
     step: TrainingStep, situation: Callable[[TrainingStep, tuple], torch.Tensor]
 ) -> Callable[..., Any]:
-    """Return the situation as a function that gives its loss, and leaves gradients.
-
-    It draws the same random numbers in each call.
-    """
+    """Return a function that gives the loss, and draws the same numbers each time."""
 
     def run(*inputs: Any, **kwargs: Any) -> torch.Tensor:
         step.begin((inputs, kwargs))

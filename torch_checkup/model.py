@@ -36,6 +36,7 @@ with needed_for("telling a build that is slow from code that never ends"):
     from torch._dynamo.callback import callback_handler
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
+_HOW = ("dynamic", "fullgraph", "mode", "options")
 
 
 class Model:
@@ -43,7 +44,8 @@ class Model:
 
     def __init__(self, order: dict[str, Any]) -> None:
         self.order = order
-        self.make = module_function(order["target"])
+        with noted() as self._imported:  # where a decorator compiles it
+            self.make = module_function(order["target"])
         self.fn, inputs, loss = self._made()
         self.loss = loss or correctness.weighted_sum
         self._calls: list[Call] = given_calls(inputs)
@@ -56,16 +58,19 @@ class Model:
             fn, *rest = given(self.make)
         self.whole = is_compiled(fn)
         own = session.uncompiled(fn)  # compiled, it would be held against itself
-        for asked, _, dynamic in self._asked:
-            if asked is own and dynamic is not None:  # which torch.compile sets for it
-                torch._dynamo.config.assume_static_by_default = not dynamic
-                torch._dynamo.config.automatic_dynamic_shapes = dynamic
+        asked = (how for one, _, how in (*self._asked, *self._imported) if one is own)
+        self.how = next(asked, {})
+        if (dynamic := self.how.get("dynamic")) is not None:  # as torch.compile does
+            torch._dynamo.config.assume_static_by_default = not dynamic
+            torch._dynamo.config.automatic_dynamic_shapes = dynamic
         return own, *rest
 
     fails: Mapping[int, Exception] = {}
     """The exceptions of eager, by the number of the call."""
     whole = True
     """Whether its owner compiles all of it, and not only what is inside."""
+    how: Mapping[str, Any] = {}
+    """The options with which its owner compiles all of it."""
 
     @property
     def calls(self) -> list[Call]:
@@ -129,7 +134,6 @@ class Model:
     """Reports which side runs, or is built: known even if that ends the process."""
     versions: int | None = None  # that `matches` compiled, with kernels
     _met: Sequence[str] = ()
-    _asked: Sequence[tuple[Any, str, bool | None]] = ()
 
     @functools.cached_property
     def eager(self) -> Callable[..., Any]:
@@ -155,8 +159,7 @@ class Model:
         if self.whole or self._met:
             return ""
         own = {*map(id, self.module.modules() if self.module else [self.fn])}
-        lines = (line for fn, line, _ in self._asked if id(fn) in own)
-        return next(lines, "")
+        return next((line for fn, line, _ in self._asked if id(fn) in own), "")
 
     def try_out(self) -> None:
         """Call it eagerly, as its owner does: the compiler has no part in what fails.
@@ -222,8 +225,11 @@ class Model:
     def compiled(self, **options: Any) -> Callable[..., Any]:
         """Return the model, compiled apart from all that was compiled before.
 
-        Of a model that compiles pieces of itself, these are compiled with *options*.
+        Its owner's options are kept, but where *options* has a backend, mode or others;
+        of a model that compiles pieces of itself, these are compiled with *options*.
         """
+        if not options.keys() & {"backend", "mode", "options"}:
+            options = {**self.how, **options}
         torch.compiler.reset()  # this forgets callbacks, too
         if self.in_pieces:
             compiled = session.compile_apart(self.program, **options)
@@ -275,22 +281,26 @@ def without_backward(m: Model) -> Iterator[None]:
 
 
 @contextmanager
-def noted(**more: Any) -> Iterator[list[tuple[Any, str, bool | None]]]:
-    """Collect what the block gives to ``torch.compile``, its owner's line, ``dynamic``.
+def noted(**more: Any) -> Iterator[list[tuple[Any, str, dict[str, Any]]]]:
+    """Collect what the block gives to ``torch.compile``, its owner's line, and how.
 
     Of a method, as in ``module.compile()``, that is the module; *more* are options.
     """
-    usual, noted = torch.compile, list[tuple[Any, str, bool | None]]()
+    usual, noted = torch.compile, list[tuple[Any, str, dict[str, Any]]]()
 
     def compiling(fn: Any = None, **options: Any) -> Any:
         stack = traceback.extract_stack()[:-1]
         if not stack[-1].filename.endswith("nn/attention/flex_attention.py"):  # itself
             line = line_in("".join(traceback.format_list(stack)))
-            noted.append((getattr(fn, "__self__", fn), line, options.get("dynamic")))
+            how = {k: v for k, v in options.items() if k in _HOW and v is not None}
+            noted.append((getattr(fn, "__self__", fn), line, how))
         return usual(fn, **{**options, **more})
 
-    with mock.patch.object(torch, "compile", compiling):
+    torch.compile = compiling
+    try:
         yield noted
+    finally:  # what its file has put there stays
+        torch.compile = usual if torch.compile is compiling else torch.compile
 
 
 @contextmanager

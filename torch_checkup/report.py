@@ -108,6 +108,14 @@ class Part:
         return QUESTIONS[self.name].lesson[:2]
 
 
+def by_name(every: Sequence[Any], name: str) -> Any:
+    """Return the one that has a *name*; raises KeyError that names all there are."""
+    named = {one.name: one for one in every}
+    if name not in named:
+        raise KeyError(f"no {name!r}: there are {[*named]}")
+    return named[name]
+
+
 @dataclass(frozen=True, repr=False)
 class Checkup(Measured, TableResult):
     """What ``checkup`` found: a part for each question, in their order."""
@@ -119,10 +127,7 @@ class Checkup(Measured, TableResult):
     interrupted: bool = False
 
     def __getitem__(self, name: str) -> Part:
-        for part in self.parts:
-            if part.name == name:
-                return part
-        raise KeyError(f"no part {name!r}: there are {[p.name for p in self.parts]}")
+        return by_name(self.parts, name)
 
     @property
     def counts(self) -> dict[str, Any]:

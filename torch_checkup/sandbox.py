@@ -244,7 +244,8 @@ def _held(pid: int, kind: str = "rss") -> int:
 
 def explained(stage: str, said: str) -> str:
     """Return in one line where a process failed, how, and what to do."""
-    errors = re.findall(r"^(?:\w+\.)*(\w+(?:Error|Failed|Exception)\b.*)$", said, re.M)
+    kinds = "Error|Failed|Exception|Unsupported"
+    errors = re.findall(rf"^(?:\w+\.)*(\w*(?:{kinds})\b.*)$", said, re.M)
     last = (errors or said.strip().splitlines() or ["it said nothing"])[-1]
     last = last.removeprefix("InputError: ")  # ours: it says what to do
     last = re.sub(r"(?<![\w.])/(?:[^\s/'\"]+/)+", "…/", last)  # folders that are gone

@@ -28,7 +28,7 @@ from .helpers import text
 from .helpers.errors import InputError
 from .helpers.results import Measured, TableResult
 from .helpers.text import Table, mark
-from .report import Part, shown
+from .report import Part, by_name, shown
 from .sandbox import Report, target_of
 
 WAYS = {
@@ -121,10 +121,7 @@ class ColdStart(Measured, TableResult):
     interrupted: bool = False
 
     def __getitem__(self, name: str) -> Way:
-        for way in self.ways:
-            if way.name == name:
-                return way
-        raise KeyError(f"no way {name!r}: there are {[w.name for w in self.ways]}")
+        return by_name(self.ways, name)
 
     def saved(self, name: str) -> float:
         """Return the share of the wait with nothing cached that *name* saves.
@@ -186,7 +183,6 @@ def cold_start(
     One that compiles pieces of itself is left as it is: *in_pieces* says so of one
     whose pieces cannot be seen.
 
-    All folders are made in the system's for temporary files, and removed at the end.
     Loading torch, and the modules of its compiler, is no part of the wait for the first
     answer: no cache saves that.
 
@@ -310,7 +306,7 @@ def first_call(order: dict[str, Any], report: Report) -> None:
         report.end("load_s")
 
     report.stage("the first call")
-    compiled = m.fn if m.in_pieces else torch.compile(m.fn)
+    compiled = m.fn if m.in_pieces else torch.compile(m.fn, **m.how)
     with torch.set_grad_enabled(order["train"]), _torch.trace() as events:
         m.run(compiled)(*inputs, **kwargs)
         report.end("first_s")
@@ -387,9 +383,7 @@ def lookups(events: list[Any]) -> list[dict[str, Any]]:
 _OWN_BACKWARD = (
     "torch._functorch.config.autograd_cache_allow_custom_autograd_functions = True"
 )
-_LOOK_WHY = (
-    "are caches switched off? TORCH_LOGS=+torch._inductor.codecache has the keys"
-)
+_LOOK_WHY = "are caches off? TORCH_LOGS=+torch._inductor.codecache has the keys"
 _WORTH_SHIPPING = 0.2  # of the first call, what a cache must save to be advised
 
 

@@ -1,6 +1,7 @@
 """graphs(), recompiles() and Watch: counts, lines, reasons, advice, and bad input."""
 
 import linecache
+import random
 import sys
 import sysconfig
 import time
@@ -34,6 +35,16 @@ def branch(x):
     if x.sum() > 0:
         return x + 1
     return x - 1
+
+
+def refuses(x):
+    if x.sum() > 100:
+        raise ValueError
+    return x * 2
+
+
+def gambles(x):
+    return x.sin() if random.random() < 0.5 else x.cos()
 
 
 def waits(x):
@@ -97,6 +108,8 @@ def in_try(x):
     [
         (item, 2, "item", "keep the value a tensor", False),
         (branch, 2, "branching", "torch.where", False),
+        (refuses, 2, "branching", "assert stays", False),
+        (gambles, 2, "branching", "draw it before", False),
         (waits, 0 if NEWER else 2, "branching", "", NEWER),
         (prints, 2, "builtin", "print, log or warn", False),
         (lists, 0, "tolist", "keep the value a tensor", False),

@@ -305,6 +305,13 @@ def test_an_exception_has_its_call_and_both_messages():
     said = "ValueError: of eager", "TypeError: of torch"
     assert one == (2, "the call", "exception", *said, "")
 
+    def refuses(x):  # an assert, compiled, raises another class
+        torch._assert(x[0] > 0, "small")
+        return x * 2
+
+    [one] = found(refuses, (-X,)).differences
+    assert (one.look, one.compiled) == (True, "RuntimeError: small")
+
     def passes(x, compiled):
         return x * 1 if compiled or len(x) < 3 else x.view(7)
 

@@ -144,9 +144,12 @@ def test_what_differs_in_silence_is_found(judge):
 
 @pytest.mark.parametrize("of", ["raises", "not done"])
 def test_the_part_names_what_does_not_agree(of):
-    rows = Situation("autocast", "agrees", ""), Situation("checkpoint", of, "")
-    part = composing.verdict_on(Composition("m:make", rows))
+    rows = [Situation("autocast", "agrees", ""), Situation("checkpoint", of, "")]
+    rows += [Situation("retain_graph", "raises", "")]  # as with every compiled model
+    part = composing.verdict_on(Composition("m:make", tuple(rows)))
     assert (part.verdict, "checkpoint" in part.says) == ("look", True)
+    assert "raises: " in part.says and part.counts["raises"] == (of == "raises")
+    assert part.advice == (composing.SITUATIONS["retain_graph"].advice,)
 
 
 def test_where_eager_raises_the_row_says_so(judge):
@@ -204,6 +207,15 @@ def test_each_situation_has_its_loss_and_gradient(name, loss, gradient, a_step):
     step.begin(call)
     assert weight.grad is None
     assert step.step(call).item() == 3.0, "a hook is left"
+
+
+@pytest.mark.parametrize("compiling", [False, True])
+def test_an_optimizer_is_compiled_with_its_model(compiling, target, monkeypatch):
+    model, asked = Model({"target": target("line"), "train": True}), []
+    step = TrainingStep(model, compiling, "")
+    monkeypatch.setattr(torch, "compile", lambda fn: asked.append(fn.__name__) or fn)
+    assert step.scheduler(model.calls[0]).item() < 3.0  # the steps are made
+    assert asked == ["step"] * compiling
 
 
 def test_two_ranks_leave_gradients_of_the_model_alone(a_step):

@@ -70,6 +70,11 @@ def make():
     net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU())
     return net[0].compile() or net, (torch.ones(2, 3),)
 """
+WHOLE = """
+@torch.compile(fullgraph=True)
+def f(x): return x * 2, print()
+def make(): return f, (torch.rand(3),)
+"""
 MODES = """
 def f(x, mode): return x * len(mode)
 def make(): return f, [(torch.ones(3), "a" * n) for n in range(9)]
@@ -89,6 +94,7 @@ VERDICTS = {  # a model, what a part must say of it, and some of its words
     "promotes": (target("promotes"), "traffic", "bad"),
     "differs": (target("differs"), "matches", "bad"),
     "compiled already": (ALREADY.format("torch.compile(model)"), "matches", "bad"),
+    "compiled as one graph": (WHOLE, "matches", "bad", "a graph break under fullgraph"),
     "compiled in place": (ALREADY.format("model.compile() or model"), "matches", "bad"),
     "breaks for later inputs": (LATER, "capture", "look", "'breaks': 1}"),
     "checkpoints what it compiles": (CHECKPOINTED, "matches", "good"),

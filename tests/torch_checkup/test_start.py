@@ -66,7 +66,7 @@ def test_the_share_saved_is_of_the_median_and_loading_counts():
     ended = Start(problem="it was ended")
     assert found(warm=[started(3), ended, ended])["warm"].seconds() == 3
     assert found(warm=[ended])["warm"].seconds() == 0
-    with pytest.raises(KeyError, match="no way 'copied'"):
+    with pytest.raises(KeyError, match="no 'copied'"):
         result["copied"]
 
 
