@@ -143,9 +143,11 @@ def broken_promise(error: BaseException) -> str:
         return ""
     lines = str(error).strip().splitlines()
     reason = next((line for line in lines if line.lstrip()[:1] == "-"), lines[0])
+    at = re.search(r"(line \d+, in \w+)\n\s*(.+)", str(error))
+    line = f"{at[1]}: {at[2]}" if at else "the line that decides it"
     return (
         f"a marked size does not keep its promise: {reason.strip(' -')}\n"
-        "Take the mark (mark_dynamic) away, change its bounds, or fix that line."
+        f"Take the mark (mark_dynamic) away, change its bounds, or mend {line}"
     )
 
 

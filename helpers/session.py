@@ -567,10 +567,7 @@ def check_callable(fn: Any, inputs: Any) -> None:
 
 
 def one_device(inputs: Any) -> torch.device:
-    """Return the device of the tensors in *inputs*; InputError if there are several.
-
-    A scalar may go with any device.
-    """
+    """Return the device of *inputs*, scalars aside; InputError if there are several."""
     devices = {t.device for t in tensors(inputs) if t.dim()} or {torch.device("cpu")}
     if len(devices) > 1:
         names = " and ".join(sorted(map(str, devices)))

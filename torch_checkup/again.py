@@ -53,7 +53,7 @@ def part(m: Model) -> Part:
         return Part("recompiles", "cannot tell", says, counts, advice=compiles(m))
     later = sum(seen.counts[len(m.calls) :])
     made = sum(seen.counts[: len(m.calls)])
-    extra = made - seen.counts[0]
+    extra = made - next(filter(None, seen.counts), 0)
     verdict, says = _verdict(m, seen, later, extra, rounds)
     if names:
         each = f"{text.count(len(names), 'block')} compiled one by one"
@@ -122,8 +122,12 @@ def _verdict(
         elif not ends:  # as a count in the model does
             says += f"; version {torch._dynamo.config.recompile_limit} is the last"
             says += ", then it runs eagerly"
-    elif extra > 1:
-        verdict, says = "look", f"these inputs compile {extra} more versions"
+    elif extra > (not m.how.get("dynamic")):  # else one more is for all sizes
+        verdict, says = (
+            "look",
+            f"these inputs compile {text.count(extra, 'more version')}",
+        )
+        says += ", in spite of dynamic=True" * (extra == 1)
     elif not extra:
         says = "no second version"
     elif why := [f for f in findings(seen.calls[1].failed) if f.kind.name not in _OPEN]:
@@ -398,11 +402,9 @@ class Attempts:
         """Yield the change of the user's source that may help, and where."""
         said = "\n".join(one.why for one in self.tried.values())
         if found.kind.name == "size" and (needed := line_in(said)):
-            yield (
-                f"{found.words}: it is needed as a number, as a key of a table is "
-                f"({needed}): untried: make what depends on it once, for the largest "
-                "size, and cut that"
-            )
+            why = f"it is needed as a number, as a key of a table is ({needed})"
+            fix = "look it up outside, and pass what is found; or cut the largest one"
+            yield f"{found.words}: {why}: untried: {fix}"
         elif found.kind.untried:
             yield f"{found.words}{found.place}: untried: {found.kind.untried}"
 

@@ -102,14 +102,15 @@ def _shown(stop: GraphBreak) -> str:
     return (stop.caller or stop.place).rstrip(":")
 
 
-_NO_HELP = re.compile(r"file an issue|report an issue|is fundamental|logging function")
+_NO_HELP = re.compile("(file|report) an issue|fundamental|logging func|dont_skip_trac")
+_TORCH = "site-packages/torch/"
 
 
 def _untried(stop: GraphBreak) -> str:
     """Return a change of the user's source for a break, and where; or its cause."""
     place = _shown(stop)
     inside = f"line {stop.line} of {stop.file}, `{stop.source}`"
-    if stop.file.startswith("site-packages/torch/"):
+    if stop.file.startswith(_TORCH) or _TORCH in stop.explanation:
         return f"{place}: it stops inside torch, {inside}: torch's own, it can be left"
     if stop.in_library:
         return f"{place}: it stops inside a library, {inside}: {stop.explanation}"

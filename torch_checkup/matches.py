@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -18,6 +19,7 @@ from .helpers import text
 from .helpers._torch import cpp_compiler
 from .helpers.capture import GraphBreak, Watch
 from .helpers.errors import InputError, one_line
+from .helpers.frames import line_in
 from .helpers.judge import SEEDED, Judgement
 from .helpers.session import compile_apart, torch_handlers
 from .helpers.tensors import tensors
@@ -60,6 +62,9 @@ def part(m: Model) -> Part:
     elif found.differences:
         verdict, first = "look", found.differences[0]
         says += f"; {first.place} has a different {first.field}"
+        if error := m.fails.get(first.call - 1):
+            line = line_in("".join(traceback.format_exception(error)))
+            advice = (f"{line}: compiled, an assert raises RuntimeError: catch both",)
     elif SEEDED in found.notes:
         says += f"; {SEEDED}"
     advice += tuple(f"torch warns: {line:.300}" for line in warned[:3])

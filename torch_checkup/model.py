@@ -228,8 +228,9 @@ class Model:
         Its owner's options are kept, but where *options* has a backend, mode or others;
         of a model that compiles pieces of itself, these are compiled with *options*.
         """
-        if not options.keys() & {"backend", "mode", "options"}:
-            options = {**self.how, **options}
+        whole = {k: v for k, v in self.how.items() if k == "fullgraph"}
+        other = options.keys() & {"backend", "mode", "options"}
+        options = {**(whole if other else self.how), **options}
         torch.compiler.reset()  # this forgets callbacks, too
         if self.in_pieces:
             compiled = session.compile_apart(self.program, **options)

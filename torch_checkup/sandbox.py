@@ -370,10 +370,7 @@ def given(make: Callable[[], Any]) -> tuple[Callable, Any, Callable | None]:
 
 
 def target_of(make: str | Callable[[], tuple]) -> str:
-    """Return *make* as text that another process can follow.
-
-    Raises InputError for what no process could import.
-    """
+    """Return *make* as text for another process; InputError if that can't import it."""
     if isinstance(make, str):
         home, _, name = make.rpartition(":")
         if not home or not name.isidentifier():

@@ -97,10 +97,7 @@ class Progress:
         self.put()
 
     def spend(self, work: Callable[[], Any]) -> Any:
-        """Return the answer of *work*, which compiles.
-
-        Raises TimeoutError where too little time is left.
-        """
+        """Return the answer of *work*; TimeoutError where too little time is left."""
         if self.left < self._last:  # the next compile is seldom longer
             raise TimeoutError
         begin = time.monotonic()

@@ -87,8 +87,9 @@ def _why_eager(m: Model) -> str:
             f"no graph ran: what torch.compile returns ({m.unused}) is never called; "
             "the model runs eagerly. Compile what is called, such as a method"
         )
-    least, _ = least_captured(m)
+    least, number = least_captured(m)
     if not least.count:
+        at = f" in call {number + 1}" * (len(m.calls) > 1)
         why = ": no operation of torch was found to capture"
         if inspect.isgeneratorfunction(inspect.unwrap(getattr(m.fn, "forward", m.fn))):
             why = ": a generator isn't compiled; return a list"
@@ -98,8 +99,10 @@ def _why_eager(m: Model) -> str:
             why = ": TORCH_COMPILE_DISABLE is set"
         elif m.in_pieces:
             why = f": nothing is captured of {', '.join(m.inside[:3])}"
-            why += "; torch skips the code of some of its modules, such as nn.LSTM"
-        return f"no graph ran: the call is eager{why}"
+            layers = m.module.modules() if m.module else ()
+            if any(isinstance(one, torch.nn.RNNBase) for one in layers):
+                why += "; torch skips the code of its nn.LSTM and such"
+        return f"no graph ran{at}: the call is eager{why}"
     if (lost := _uncompiled(m)) and not m.kernels.kernels:
         return f"no graph ran: the one at {lost} can't be compiled, and is eager"
     if torch._dynamo.config.suppress_errors:

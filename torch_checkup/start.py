@@ -124,10 +124,7 @@ class ColdStart(Measured, TableResult):
         return by_name(self.ways, name)
 
     def saved(self, name: str) -> float:
-        """Return the share of the wait with nothing cached that *name* saves.
-
-        Below 0 it takes longer.
-        """
+        """Return which share of the wait *name* saves; below 0 it takes longer."""
         return 1 - self[name].seconds() / max(self["empty"].seconds(), 1e-9)
 
     def table(self) -> Table:

@@ -44,4 +44,6 @@ def looked_at(tmp_path, monkeypatch):
         model.try_out()
         return [found_of(model, part) for part in parts]
 
-    return look
+    usual = {"assume_static_by_default": True, "automatic_dynamic_shapes": True}
+    with torch._dynamo.config.patch(usual):  # a model's dynamic= sets them
+        yield look

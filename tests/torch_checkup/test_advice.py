@@ -69,6 +69,12 @@ RECOMPILES = {  # a program, and the words of its advice, a line each
         + sizes(3, 4, 5, of="torch.ones(n)"),
         [r"\(line 3 of mine.py, in f: def f\(x\); line 5 of mine.py, in f: print..\):"],
     ),
+    "a size that equals another, though all may vary": (
+        calls("x", "return x @ torch.ones(4, 2)")
+        + "def make():\n    fast = torch.compile(f, dynamic=True)\n"
+        "    return fast, [(torch.ones(n, 4),) for n in (4, 5)]\n",
+        [r"x has a different size in dimension 0 \(line 3.*mark_dynamic\(x, 0\).* 1$"],
+    ),
     "a length that is a key": (
         "T = {}\n" + TABLE + sizes(3, 4, 5),
         ["x has a different size in dimension 1.*a key.*line 6 of mine.py.*untried"],

@@ -62,7 +62,8 @@ def test_the_share_saved_is_of_the_median_and_loading_counts():
         artifacts=[started(2, load_s=1.0)],
     )
     assert result.saved("warm") == result.saved("artifacts") == pytest.approx(0.75)
-    assert "12 s (10 s to 50 s)" in str(result)
+    assert "12 s (10 s to 50 s)" in str(result) and "(3 s" not in str(result)
+    assert "11 s (10 s to 12 s)" in str(found(empty=[started(10), started(12)]))
     ended = Start(problem="it was ended")
     assert found(warm=[started(3), ended, ended])["warm"].seconds() == 3
     assert found(warm=[ended])["warm"].seconds() == 0
@@ -82,6 +83,7 @@ def test_an_interrupt_keeps_what_is_done_and_a_failure_the_others(model, monkeyp
         for stage in ("runs", "has loaded"):
             told.append(stage)
             yield
+        (home / "artifacts").write_bytes(b"abc")
         answer = answers.pop(0)
         if isinstance(answer, BaseException):
             raise answer
@@ -93,6 +95,8 @@ def test_an_interrupt_keeps_what_is_done_and_a_failure_the_others(model, monkeyp
     assert result.interrupted and "interrupted" in str(result)
     assert result["warm"].problem == "failed"
     assert told == ["runs"] * 4 + ["has loaded"] * 4
+    answers += [started()] * 2
+    assert cold_start(f"{model}:make", ["artifacts"])["artifacts"].ships == 3
     answers += [KeyboardInterrupt(), started(problem="no weights")]
     with pytest.raises(KeyboardInterrupt):
         cold_start(f"{model}:make")
@@ -123,7 +127,7 @@ def test_ctrl_c_leaves_no_process(model, tmp_path):
 
 
 @pytest.mark.weekly
-@pytest.mark.parametrize("way", ["warm", "artifacts"])
+@pytest.mark.parametrize("way", ["warm", "copied", "artifacts"])
 def test_one_real_start_and_what_a_second_finds(way, model, tmp_path):
     order = {"target": f"{model}:by_name", "train": False}
     order |= {"timeout": 600.0, "memory": None}
