@@ -108,7 +108,7 @@ def in_try(x):
     [
         (item, 2, "item", "keep the value a tensor", False),
         (branch, 2, "branching", "torch.where", False),
-        (refuses, 2, "branching", "assert stays", False),
+        (refuses, 2, "branching", "stays in the graph", False),
         (gambles, 2, "branching", "draw it before", False),
         (waits, 0 if NEWER else 2, "branching", "", NEWER),
         (prints, 2, "builtin", "print, log or warn", False),
