@@ -122,12 +122,10 @@ def _verdict(
         elif not ends:  # as a count in the model does
             says += f"; version {torch._dynamo.config.recompile_limit} is the last"
             says += ", then it runs eagerly"
-    elif extra > (not m.how.get("dynamic")):  # else one more is for all sizes
-        verdict, says = (
-            "look",
-            f"these inputs compile {text.count(extra, 'more version')}",
-        )
-        says += ", in spite of dynamic=True" * (extra == 1)
+    elif extra > 1 or (extra and m.how.get("dynamic")):  # which asks for one in all
+        says = f"these inputs compile {text.count(extra, 'more version')}"
+        says += ", in spite of dynamic=True" * bool(m.how.get("dynamic"))
+        verdict = "look"
     elif not extra:
         says = "no second version"
     elif why := [f for f in findings(seen.calls[1].failed) if f.kind.name not in _OPEN]:

@@ -86,7 +86,7 @@ class Composition(Measured, TableResult):
         return by_name(self.situations, name)
 
     def named(self, verdict: str, own: bool = False) -> list[str]:
-        """Return which have a *verdict*; *own*: and not in every compiled model."""
+        """Return which have this *verdict*; with *own*, those of this model alone."""
         names = [s.name for s in self.situations if s.verdict == verdict]
         return [name for name in names if not (own and SITUATIONS[name].advice)]
 

@@ -500,7 +500,7 @@ def _apart(name: str, order: dict[str, Any]) -> Part:
 
 
 def paid_back(speed: Part, first_s: float, cache: str) -> Part:
-    """Return a part that says after how many calls *first_s* pays; *cache*: its own."""
+    """Return a part that says after how many calls *first_s* pays, and its *cache*."""
     if not (counts := speed.counts):  # it failed
         return speed
     calls = stats.calls_to_pay_back(first_s, counts["eager_s"], counts["compiled_s"])

@@ -519,7 +519,9 @@ class Search:
             call += ["loss[0](out).backward()"] if loss else repro.BACKWARD
         head = f"for call in given[:{found.call}]:" if many else "call = given"
         lines = [head, *("    " * many + line for line in call)]
-        target, how = self.order["target"], (_compile("fn", stage), "fn")
+        whole = ["fullgraph=True"] * bool(m.how.get("fullgraph"))
+        eager = _stance('"force_eager"') if m.whole else "fn"
+        target, how = self.order["target"], (_compile("fn", stage, *whole), eager)
         if m.in_pieces:
             forced = _stance(f'force_backend="{stage}"')
             how = "fn" if stage == "inductor" else forced, _stance('"force_eager"')
