@@ -38,7 +38,7 @@ test: export TORCHINDUCTOR_VEC_ISA_OK = 1
 # Or each process that compiles starts another one, which imports torch for Triton's sake.
 test: export TORCH_WARM_POOL = 0
 test: export PYTHONPATH = $(CURDIR)/tests/quick
-# Linking against torch's 450 MB is a third of each build: gold, where it is, reads less.
+# Linking against torch's 450 MB is much of each build: gold, where it is, takes a quarter off.
 test: export COMPILER_PATH = $(CURDIR)/.cache/test/linker
 test: setup ## run every check: format, lint, helpers, exercises, notebooks
 	@rm -rf .cache/test && mkdir -p .cache/test/linker
