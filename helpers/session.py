@@ -496,7 +496,7 @@ def compile_apart(fn: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 
 
 def uncompiled(fn: Any) -> Any:
-    """Return what ``torch.compile`` was given, made eager, but not what is inside."""
+    """Return the function given to ``torch.compile``, eager but for what is inside."""
     fn = _torch.unwrap(fn)
     if isinstance(fn, torch.nn.Module):
         fn._compiled_call_impl = None  # of module.compile()

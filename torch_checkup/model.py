@@ -37,6 +37,7 @@ with needed_for("telling a build that is slow from code that never ends"):
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 _HOW = ("dynamic", "fullgraph", "mode", "options")
+_OTHER_CODE = {"backend", "mode", "options"}
 
 
 class Model:
@@ -59,7 +60,7 @@ class Model:
         self.whole = is_compiled(fn)
         own = session.uncompiled(fn)  # compiled, it would be held against itself
         asked = (how for one, _, how in (*self._asked, *self._imported) if one is own)
-        self.how = next(asked, {})
+        self.how = next(asked, {}) if self.whole else {}
         if (dynamic := self.how.get("dynamic")) is not None:  # as torch.compile does
             torch._dynamo.config.assume_static_by_default = not dynamic
             torch._dynamo.config.automatic_dynamic_shapes = dynamic
@@ -152,10 +153,7 @@ class Model:
 
     @property
     def unused(self) -> str:
-        """The line that compiles the model, or a part of it, which no call then uses.
-
-        As ``self = torch.compile(self)`` in a method does; '' where there is none.
-        """
+        """The line that compiles the model, or a part, which no call uses, or ''."""
         if self.whole or self._met:
             return ""
         own = {*map(id, self.module.modules() if self.module else [self.fn])}
@@ -222,15 +220,17 @@ class Model:
 
         return step if self.train else fn
 
+    def owners(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return *options* and its owner's; mode and options exclude each other."""
+        gone = {"mode", "options"} if options.keys() & _OTHER_CODE else set()
+        return {k: v for k, v in self.how.items() if k not in gone} | options
+
     def compiled(self, **options: Any) -> Callable[..., Any]:
         """Return the model, compiled apart from all that was compiled before.
 
-        Its owner's options are kept, but where *options* has a backend, mode or others;
-        of a model that compiles pieces of itself, these are compiled with *options*.
+        Of a model that compiles pieces of itself, these are compiled with *options*.
         """
-        whole = {k: v for k, v in self.how.items() if k == "fullgraph"}
-        other = options.keys() & {"backend", "mode", "options"}
-        options = {**(whole if other else self.how), **options}
+        options = self.owners(options)
         torch.compiler.reset()  # this forgets callbacks, too
         if self.in_pieces:
             compiled = session.compile_apart(self.program, **options)

@@ -109,7 +109,7 @@ def _compiling(m: Model, **how: Any) -> Callable[[], Callable[..., Any]]:
 
     def compiling() -> Callable[..., Any]:
         reset_code_state()
-        return compile_apart(m.program, **(how or m.how))
+        return compile_apart(m.program, **m.owners(how))
 
     return compiling
 

@@ -75,6 +75,7 @@ WHOLE = """
 def f(x): return x * 2, print()
 def make(): return f, (torch.rand(3),)
 """
+BESIDE = "fast = torch.compile(f, fullgraph=True)\n"
 MODES = """
 def f(x, mode): return x * len(mode)
 def make(): return f, [(torch.ones(3), "a" * n) for n in range(9)]
@@ -95,6 +96,7 @@ VERDICTS = {  # a model, what a part must say of it, and some of its words
     "differs": (target("differs"), "matches", "bad"),
     "compiled already": (ALREADY.format("torch.compile(model)"), "matches", "bad"),
     "compiled as one graph": (WHOLE, "matches", "bad", "a graph break under fullgraph"),
+    "given as it is": (WHOLE.replace("@", "# ") + BESIDE, "matches", "good"),
     "compiled in place": (ALREADY.format("model.compile() or model"), "matches", "bad"),
     "breaks for later inputs": (LATER, "capture", "look", "'breaks': 1}"),
     "checkpoints what it compiles": (CHECKPOINTED, "matches", "good"),
