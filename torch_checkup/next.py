@@ -18,7 +18,7 @@ from .helpers import text
 from .helpers._torch import needed_for
 from .helpers.benchmark import Comparison
 from .helpers.capture import Watch
-from .helpers.errors import one_line
+from .helpers.errors import CompiledRaises, one_line
 from .helpers.session import compile_apart, restored
 from .helpers.tensors import tensors
 from .helpers.text import Table, mark
@@ -139,9 +139,8 @@ def _timed(m: Model) -> Iterator[Outcome]:
     try:
         _, now = _called(m, _compiling(m))  # it stays so through all races
     except Exception as error:
-        effect = f"not raced, as it fails now: {one_line(error)}"
-        yield Outcome("other options", effect, 0, None)
-        return
+        why = f"no option is raced, as it fails now: {one_line(error)}"
+        raise CompiledRaises(why) from error
     yield from _modes(m, now)
     if not m.in_pieces:
         yield from _by_blocks(m, now)

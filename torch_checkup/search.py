@@ -377,9 +377,9 @@ class Search:
         stale = partial(_wrong, self.m, self.sought, self.forgetting)
         if not raises and not progress.spend(stale):
             does = "ran the graph of an earlier call: no guard tells them apart"
-            wrong = partial(_wrong, self.m, self.sought, self.m.compiled)
+            left = partial(_found, self.m, self.m.compiled)  # with its fullgraph
             with torch._dynamo.config.patch(skip_nnmodule_hook_guards=False):
-                if not progress.spend(wrong):
+                if not progress.spend(left):
                     does += " (with skip_nnmodule_hook_guards = False, one does)"
         progress.note(f"Dynamo {does}")
         progress.put(doing="while lines were left to eager")

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.refresh import ROOT, notebooks
-from tests.torch_checkup import test_start
-from torch_checkup import checkup, composing, load, report, sandbox, start, where
+from torch_checkup import checkup, composing, load, report, sandbox, where
 from torch_checkup.composing import SITUATIONS, Composition, Situation
 from torch_checkup.helpers.differences import Difference
 from torch_checkup.helpers.errors import InputError
@@ -131,15 +130,6 @@ def test_a_wrong_answer_is_searched_for_unless_that_is_left_out(parts, monkeypat
 
 
 # --- parts with processes of their own ----------------------------------------------
-
-
-@pytest.mark.parametrize(("hits", "verdict"), [(2, "good"), (0, "bad")])
-def test_a_second_process_that_finds_nothing_is_bad(hits, verdict):
-    asked = test_start.lookup(hits=hits, misses=2 - hits)
-    second = test_start.started(2.3456, lookups=(asked,))
-    part = start.judged(test_start.found(empty=[test_start.started(10)], warm=[second]))
-    assert part.verdict == verdict
-    assert part.counts == {"first_s": 10, "saved": 0.765, "found_in_cache": hits}
 
 
 def test_it_is_paid_back_from_the_cold_first_call_where_that_was_timed(

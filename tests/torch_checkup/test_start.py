@@ -5,12 +5,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from tests.refresh import ROOT
 from torch_checkup import start
+from torch_checkup.helpers import _torch
 from torch_checkup.helpers.errors import InputError
 from torch_checkup.start import ColdStart, Lookup, Start, Way, cold_start
 
@@ -69,6 +73,108 @@ def test_the_share_saved_is_of_the_median_and_loading_counts():
     assert found(warm=[ended])["warm"].seconds() == 0
     with pytest.raises(KeyError, match="no 'copied'"):
         result["copied"]
+
+
+GOOD = {"empty": [started(10)], "warm": [started(2.3456)], "copied": [started(2)]}
+SAID = "⟨10 s⟩ until the first answer, ⟨2.35 s⟩ with a warm cache"
+PASSED = Lookup("AOTAutogradCache", 0, 0, 1, ("a FunctionCtx\n in it",))
+
+
+@pytest.mark.parametrize(
+    ("ways", "verdict", "says", "counts", "advice"),
+    [
+        ({}, "good", SAID, (0.765, 1), "'copied' ships ⟨7 B⟩ and saves ⟨80%⟩ of t"),
+        ({"warm": [started(9)]}, "good", "", (0.1, 1), "'copied' ships ⟨7 B⟩ and "),
+        ({"warm": [started(9)], "copied": [started(8)]}, "good", "", (0.1, 1), ""),
+        (
+            {"warm": [started(2.3456, lookups=(lookup(0, 2),))]},
+            *("bad", f"a second process finds nothing in the cache: {SAID}"),
+            *((0.765, 0), f"look why: {start._LOOK_WHY}"),
+        ),
+        (
+            {"warm": [started(10, lookups=(replace(PASSED, reasons=("a", "b")),))]},
+            *("bad", "a second process finds nothing", (0.0, 0), "look why: a; b"),
+        ),
+        (
+            {"warm": [started(2.3456, lookups=(lookup(), PASSED))]},
+            *("look", f"a second process passes AOTAutogradCache by: {SAID}"),
+            *((0.765, 1), f"{PASSED.kind} is not asked, so its part is done in each "),
+        ),
+        (
+            {"warm": [started(problem="it was ended")]},
+            *("look", "⟨10 s⟩ until the first answer", (None, None), ""),
+        ),
+    ],
+)
+def test_the_verdict_is_on_what_a_second_start_found(
+    ways, verdict, says, counts, advice
+):
+    part = start.judged(found(**GOOD | ways))
+    assert (part.name, part.verdict) == ("start", verdict)
+    assert part.says.startswith(says), part.says
+    saved, hits = counts
+    assert part.counts == {"first_s": 10, "saved": saved, "found_in_cache": hits}
+    assert [one[: len(advice)] for one in part.advice] == [advice] * bool(advice)
+    assert part.evidence[-1] == "warm: it was ended" or saved is not None
+
+
+def test_nothing_compiled_is_no_empty_cache():
+    nothing = {"phases": {"Dynamo": 1.0}, "lookups": ()}
+    ways = {"empty": [started(**nothing)], "warm": [started(**nothing)]}
+    assert start.judged(found(**ways)).verdict == "good"
+    assert "not asked" in str(found(**ways))
+
+
+def test_why_a_cache_is_passed_by_is_in_torchs_words():
+    passed = "FxGraphCache is not asked, so its part is done in each process: "
+    said = start._passed_by(replace(PASSED, kind="FxGraphCache"))
+    off = "untried: torch._functorch.config.autograd_cache_allow"
+    assert said.startswith(f"{passed}a FunctionCtx in it: {off}")
+    other = start._passed_by(Lookup("FxGraphCache", 0, 0, 1, ()))
+    assert other == f"{passed}torch does not say why"
+
+
+@pytest.mark.parametrize(
+    ("lowered", "timed", "inductor", "build"),
+    [
+        (3.0, {"compile_file": [0.5, 1.5]}, 1.0, 2.0),
+        (0.0, {"PyCodeCache.load_by_key_path": [1.0]}, 1.0, 0.0),  # found
+        (2.0, {"PyCodeCache.load_by_key_path": [1.0]}, 2.0, 0.0),
+        (2.0, {"AOTAutogradCache.inductor_load": [1.0]}, 3.0, 0.0),
+        (9.0, {"compile_file": [9.0]}, 0.0, 4.0),  # at most what AOTAutograd took
+    ],
+)
+def test_each_phase_has_the_seconds_of_no_other(
+    lowered, timed, inductor, build, monkeypatch
+):
+    took = {"dynamo": 5e6, "aot_autograd": 2e6, "inductor": lowered / 2 * 1e6}
+    took = {f"{name}_cumulative_compile_time_us": us for name, us in took.items()}
+    late = {"aot_autograd_cumulative_compile_time_us": None}
+    every = [SimpleNamespace(**took), SimpleNamespace(**took), SimpleNamespace(**late)]
+    monkeypatch.setattr(_torch, "compile_history", every)
+    monkeypatch.setattr(_torch, "compile_seconds", timed)
+    assert start.phases() == {
+        "Dynamo": 6.0,
+        "AOTAutograd": 4.0 - inductor - build,
+        "Inductor": inductor,
+        "build": build,
+    }
+
+
+def test_what_caches_were_asked_is_torchs_own_count(monkeypatch):
+    counts = {"aot_autograd": Counter(autograd_cache_bypass=1)}
+    counts["inductor"] = Counter(fxgraph_cache_hit=2, fxgraph_cache_miss=3)
+    monkeypatch.setattr(_torch, "counters", counts)
+    why, other = '{"cache_bypass_reason": "why"}', '{"key": "a"}'
+    told = [("aotautograd_cache_bypass", why), ("aotautograd_cache_bypass", why)]
+    told += [("fx_graph_cache_hit", other), ("fx_graph_cache_miss", "no JSON")]
+    told += [("another", '{"cache_bypass_reason": "another"}')]
+    asked = [Lookup(**one) for one in start.lookups([_torch.Event(*e) for e in told])]
+    assert asked == [
+        Lookup("AOTAutogradCache", 0, 0, 1, ("why",)),
+        Lookup("FxGraphCache", 2, 3, 0, ()),
+    ]
+    assert started(lookups=asked).found == "2 found, 3 missed, 1 bypassed"
 
 
 # --- which processes are started ------------------------------------------------------
