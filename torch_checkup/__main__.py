@@ -199,11 +199,8 @@ def _schema(_: Options) -> int:
 
 def _is_path(words: str) -> bool:
     """Return whether *words* name a file, also one that is not there."""
-    try:
-        there = Path(words).exists()
-    except (OSError, ValueError):  # too long for a name
-        return False
-    return there or bool(re.fullmatch(r"\S*/\S*|\S+\.(txt|log|out|err)", words))
+    named = re.fullmatch(r"\S*/\S*|\S+\.(txt|log|out|err)", words)
+    return os.path.exists(words) or bool(named)
 
 
 _COMMANDS = {

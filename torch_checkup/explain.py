@@ -71,12 +71,8 @@ class Meaning:
     evidence: str
 
     def __str__(self) -> str:
-        about = {
-            "why": self.why,
-            "fix": self.mend,
-            "lesson": self.lesson,
-            "checked": self.evidence,
-        }
+        about = {"why": self.why, "fix": self.mend, "lesson": self.lesson}
+        about["checked"] = self.evidence
         lines = [self.name.upper(), f"  {self.line}"]
         lines += [_wrapped(said, f"{title + ':':9}") for title, said in about.items()]
         if self.program:

@@ -29,10 +29,8 @@ def part(m: Model) -> Part:
         dump = dump_triton(fn, *inputs, gpu=chip, training=m.train)
         could, evidence = "", (f"no forecast: {error}",)
     codes = [kernel.on(chip) for kernel in dump.kernels]
-    says = (
-        f"on {chip}: {text.count(len(dump.kernels), 'kernel')} of Triton and "
-        f"{text.count(len(dump.library), 'library call')}{could}"
-    )
+    says = f"on {chip}: {text.count(len(dump.kernels), 'kernel')} of Triton and "
+    says += f"{text.count(len(dump.library), 'library call')}{could}"
     spilled = sum(code.spills or 0 for code in codes)
     counts = {"gpu_kernels": len(dump.kernels), "gpu_spilled": spilled}
     verdict = "look" if spilled else "good"

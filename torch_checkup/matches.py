@@ -45,6 +45,7 @@ def part(m: Model) -> Part:
     verdict, advice = "good", ()
     says = f"compiled {what} are as near to float64 as eager's"
     if bad:
+        m.raised = bad[0].compiled
         verdict, wrong = "bad", "fail, where eager's come" if raises else ""
         if "DIFFER" in words:
             wrong = f"{wrong}, and are not eager's" if raises else "are not eager's"

@@ -134,6 +134,7 @@ class Model:
     running: Callable[[str], None] = staticmethod(lambda side: None)
     """Reports which side runs, or is built: known even if that ends the process."""
     versions: int | None = None  # that `matches` compiled, with kernels
+    raised = ""  # what only compiled code raised there
     _met: Sequence[str] = ()
 
     @functools.cached_property
@@ -169,14 +170,14 @@ class Model:
         for call in self._calls:
             session.check_callable(self.fn, call)
         with _compiled_calls() as met:
-            self.fails = self._failures(self.run(self.fn), "force_eager")
+            self.fails = self.failures(self.run(self.fn), "force_eager")
         self._met = met
         if len(self.fails) == len(self._calls):
-            compiled = self._failures(self.run(self.compiled()), "default")
+            compiled = self.failures(self.run(self.compiled()), "default")
             if len(compiled) == len(self._calls):
                 raise self.fails[0]
 
-    def _failures(self, run: Callable[..., Any], stance: str) -> dict[int, Exception]:
+    def failures(self, run: Callable[..., Any], stance: str) -> dict[int, Exception]:
         """Return the exceptions of calls by number, each from the first state."""
         failed = dict[int, Exception]()
         for number, (inputs, kwargs) in enumerate(self.every_call):
@@ -426,6 +427,8 @@ def found_of(m: Model, name: str) -> dict[str, Any]:
         verdict = _VERDICTS.get(type(error), "failed")
         part = Part(name, verdict, first, advice=tuple(rest))
     except (Exception, SystemExit) as error:
-        part = Part(name, "failed", one_line(error))
+        known = m.raised.startswith(f"{type(error).__name__}:")
+        said = ("not run", "see matches") if known else ("failed", one_line(error))
+        part = Part(name, *said)
     # The clock is one for all processes of a machine: some parts are read at once.
     return asdict(part) | {"when": time.monotonic()}

@@ -70,9 +70,7 @@ def part(m: Model) -> Part:
     says = [f"{t.line}: {t.effect}" for t in helps] or ["no option tried helps"]
     is_open = not all(t.decided for t in found)
     if is_open and not helps:
-        says = [
-            "whether an option helps was not decided: give more --budget, --timeout"
-        ]
+        says = ["whether an option helps is open: give more --budget, --timeout"]
     advice = tuple(
         f"{said} ({t.costs})" if t.costs else said
         for said, t in zip(says, helps, strict=False)

@@ -25,6 +25,7 @@ from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
+from traceback import FrameSummary
 from typing import Any
 from unittest import mock
 
@@ -37,7 +38,7 @@ from .helpers._torch import needed_for
 from .helpers.codegen import kernels
 from .helpers.differences import Difference
 from .helpers.errors import InputError, one_line
-from .helpers.frames import line_in
+from .helpers.frames import frames_in, line_in, own_of
 from .helpers.session import undisturbed
 from .helpers.tensors import clone, tensors
 from .model import Model
@@ -56,7 +57,6 @@ _SWITCHES = {  # settings of code generation beyond passes and lowerings
 }
 _MOST_LINES = 12  # that are left to eager one by one
 _TORCH = torch.__file__.removesuffix("__init__.py")
-_FRAME = re.compile(r'File "([^"]+)", line (\d+), in .*\n(.*)')
 Compiling = Callable[[], Callable[..., Any]]
 """Compiles a model anew, always in the same way."""
 
@@ -234,8 +234,17 @@ class Search:
             if stage == "inductor":
                 self.kernel(alone)
         else:
+            self.raised_at(stage)
             self.whole(stage)
             self.step(stage, partial(_wrong, self.m, self.sought, self.m.compiled))
+
+    def raised_at(self, stage: str) -> None:
+        """Report its owner's line that raises, as a backward that the model calls."""
+        run = self.m.run(self.m.compiled(backend=stage))
+        error = self.m.failures(run, "default").get(self.sought.call - 1)
+        lines = traceback.format_exception(error) if error else ()
+        if at := own_of(frames_in("".join(lines))):
+            self.progress.put(**_place(at))
 
     def undeclared(self) -> None:
         """Note an operator that writes, in eager, to what its schema leaves out."""
@@ -588,12 +597,16 @@ def place_of(graph: Captured, piece: Piece) -> dict[str, Any]:
     [*_, last] = [n for n in graph.body[piece.start : piece.stop] if n.op != "get_attr"]
     found = {"file": "", "line": 0, "code": "", "module": users_module(last)}
     for one in (last, *last.users):  # Dynamo notes no line for a method
-        frames = _FRAME.findall(one.meta.get("stack_trace") or "")
-        if own := [frame for frame in frames if not frame[0].startswith(_TORCH)]:
-            file, line, code = own[-1]
-            place = {"file": Path(file).name, "line": int(line)}
-            return found | place | {"code": text.code_of(code.strip())}
+        frames = frames_in(one.meta.get("stack_trace") or "")
+        if own := [at for at in frames if not at.filename.startswith(_TORCH)]:
+            return found | _place(own[-1])
     return found
+
+
+def _place(at: FrameSummary) -> dict[str, Any]:
+    """Return file, line and code of a frame."""
+    place = {"file": Path(at.filename).name, "line": at.lineno}
+    return place | {"code": text.code_of(at.line or "")}
 
 
 def users_module(node: fx.Node) -> str:
@@ -666,10 +679,7 @@ class Line:
     def place(self) -> dict[str, Any]:
         """Its file and number there, and the line as its owner wrote it."""
         code = self.functions[0].__code__
-        lines, begin = inspect.getsourcelines(self.functions[0])
-        line = lines[self.line - (begin or code.co_firstlineno)].strip()
-        place = {"file": Path(code.co_filename).name, "line": self.line}
-        return place | {"code": text.code_of(line)}
+        return _place(FrameSummary(code.co_filename, self.line, code.co_name))
 
 
 def lines_of(call: Callable[[], Any]) -> list[Line]:

@@ -26,10 +26,8 @@ def part(m: Model) -> Part:
         "promotes": bool(wider),
     }
     moved = f"{text.size(ours.bytes)}, eager {text.size(usual.bytes)}"
-    says = (
-        f"{text.count(len(ours.generated), 'kernel')} and "
-        f"{text.count(len(ours.library), 'library call')} move {moved}"
-    )
+    says = f"{text.count(len(ours.generated), 'kernel')} and "
+    says += f"{text.count(len(ours.library), 'library call')} move {moved}"
     says += ", eager parts not counted" * bool(ours.breaks and ours.kernels)
     fewer = ours.kernels and ours.bytes < _FEWER_BYTES * usual.bytes
     verdict, advice = "good" if fewer and not ours.breaks else "look", ()

@@ -332,3 +332,22 @@ def test_one_folder_has_the_program_the_test_and_the_issue(tmp_path):
     assert "def mine" in where.issue(replace(found, source="def mine(): ...\n"))
     for word in (platform.node(), str(Path.home()), f"/{getpass.getuser()}/"):
         assert word not in draft
+
+
+BACKWARDS = """
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            x = x.detach().requires_grad_()
+            for part in torch.compile(torch.unbind, backend="aot_eager")(x):
+                part.sum().backward()  # all are of one node
+            return x.grad
+    def make(): return Model(), (torch.ones(3, 4),)
+    """
+
+
+def test_what_raises_and_is_in_no_graph_has_its_owners_line(searched, looked_at):
+    _, silent = looked_at(BACKWARDS, "matches", "silent")  # it's told once
+    assert (silent["verdict"], silent["says"]) == ("not run", "see matches")
+    known = searched(BACKWARDS, "aot_eager")
+    assert (known["line"], known["code"]) == (7, "part.sum().backward()"), known
+    assert known["stage"] == "aot_eager" and "repro" in known
