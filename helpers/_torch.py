@@ -144,11 +144,9 @@ def broken_promise(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     reason = next((line for line in lines if line.lstrip()[:1] == "-"), lines[0])
     at = re.search(r"(line \d+, in \w+)\n\s*(.+)", str(error))
-    line = f"{at[1]}: {at[2]}" if at else "the line that decides it"
-    return (
-        f"a marked size does not keep its promise: {reason.strip(' -')}\n"
-        f"Take the mark (mark_dynamic) away, change its bounds, or mend {line}"
-    )
+    said = reason.strip(" -") + (f" ({at[1]}: {at[2]})" if at else "")
+    mend = "Take the mark (mark_dynamic) away, change its bounds, or mend that line"
+    return f"a marked size does not keep its promise: {said}\n{mend}"
 
 
 def inductor_cache_dir() -> str:

@@ -50,7 +50,8 @@ class Difference:
     @property
     def of_break(self) -> bool:
         """Whether it is a graph break where its author allows none."""
-        return self.field == "raises" and self.compiled.startswith("Unsupported")
+        begins = "Unsupported", "UserError: Could not guard on data-dep"
+        return self.field == "raises" and self.compiled.startswith(begins)
 
     @property
     def of_promise(self) -> bool:

@@ -8,14 +8,15 @@ import re
 def one_line(error: BaseException) -> str:
     """Return the type of *error*, and the first line that it says.
 
-    Of one that a backend or a C++ compiler raised, what follows says it.
+    Of one that a backend, a C++ compiler or a fake raised, what follows says it.
     """
     line, _, rest = str(error).strip().partition("\n")
     line = line.rstrip(":")  # of a list below
     if line.endswith((" raised", "graph break/error")) and rest.strip():
         line += f" {rest.strip().splitlines()[0].rstrip(':')}"
-    cpp = line.endswith("C++ compile error") and re.search(r" error(: .+)", rest)
-    line += cpp[1] if cpp else ""
+    special = line.endswith(("C++ compile error", "fake tensor call"))
+    if special and (inner := re.search(r"(?: error:|: got) (.+)", rest)):
+        line += f": {inner[1]}"
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 

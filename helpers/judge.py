@@ -476,10 +476,9 @@ def _said(one: Outcome) -> str:
     """Return the error in one line, without the folders of this machine."""
     if not one.error:
         return "runs"
-    promise = _torch.broken_promise(one.error).partition("\n")[0]
-    kind = type(one.error).__name__
-    said = f"{kind}: {promise}" if promise else one_line(one.error)
-    return re.sub(r"(?<![\w.])/(?:[^\s/'\"]+/)+", "…/", said)
+    if promise := _torch.broken_promise(one.error).partition("\n")[0]:
+        return f"{type(one.error).__name__}: {promise}"
+    return re.sub(r"(?<![\w.])/(?:[^\s/'\"]+/)+", "…/", one_line(one.error))
 
 
 def _forms(n: int, x: Outcome, y: Outcome) -> Iterator[Difference]:

@@ -95,7 +95,9 @@ def _advice(m: Model) -> Iterator[str]:
         gone |= {stop.place for stop in new}
         why = "".join(f"; then no break at {_shown(s)}: {s.reason}" for s in new)
         yield f"{one.option.line}: {one.effect}{costs}{why}"
-    yield from dict.fromkeys(_untried(s) for s in stops if s.place not in gone)
+    fixed = {stop.place for stop in stops if stop.fix}  # what torch hints is less
+    left = [s for s in stops if s.place not in gone and (s.fix or s.place not in fixed)]
+    yield from dict.fromkeys(map(_untried, left))
 
 
 def _shown(stop: GraphBreak) -> str:

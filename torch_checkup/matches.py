@@ -146,9 +146,8 @@ def _about(m: Model, calls: int) -> list[str]:
 
 
 def _without_break(stop: GraphBreak) -> str:
-    why = stop.fix or stop.explanation or stop.reason
-    place = stop.place.rstrip(":")
-    return f"{place}: {why}; or allow the break: fullgraph=False"
+    why = (stop.fix or stop.explanation or stop.reason).rstrip(".")
+    return f"{stop.place.rstrip(':')}: {why}; or allow the break: fullgraph=False"
 
 
 def _fix(m: Model, raises: bool) -> str:

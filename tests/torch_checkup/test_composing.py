@@ -1,6 +1,7 @@
 """``composes``: what people put around a training step, and what becomes of it."""
 
 import dataclasses
+from unittest import mock
 
 import pytest
 import torch
@@ -152,6 +153,18 @@ def test_the_part_names_what_does_not_agree(of):
         of == "raises"
     )
     assert part.advice == (composing.SITUATIONS["retain_graph"].advice,)
+
+
+def test_the_part_asks_with_its_limits(monkeypatch):
+    result = Composition("m:make", (Situation("autocast", "agrees", ""),))
+    asked, limits = mock.Mock(return_value=result), {"timeout": 3.0, "memory": 7}
+    monkeypatch.setattr(composing, "composes", asked)
+    part = composing.part({"target": "m:make", "budget": 1.0, **limits})
+    assert part == composing.verdict_on(result) and part.evidence == (result.table(),)
+    asked.assert_called_once_with("m:make", **limits)
+    asked.return_value = dataclasses.replace(result, interrupted=True)
+    with pytest.raises(KeyboardInterrupt):
+        composing.part({"target": "m:make", **limits})
 
 
 def test_where_eager_raises_the_row_says_so(judge):

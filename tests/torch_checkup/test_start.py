@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
+from unittest import mock
 
 import psutil
 import pytest
@@ -67,6 +68,7 @@ def test_the_share_saved_is_of_the_median_and_loading_counts():
     )
     assert result.saved("warm") == result.saved("artifacts") == pytest.approx(0.75)
     assert "12 s (10 s to 50 s)" in str(result) and "(3 s" not in str(result)
+    assert result["empty"].seconds("build") == pytest.approx(9.6)
     assert "11 s (10 s to 12 s)" in str(found(empty=[started(10), started(12)]))
     ended = Start(problem="it was ended")
     assert found(warm=[started(3), ended, ended])["warm"].seconds() == 3
@@ -118,11 +120,25 @@ def test_the_verdict_is_on_what_a_second_start_found(
     assert part.evidence[-1] == "warm: it was ended" or saved is not None
 
 
-def test_nothing_compiled_is_no_empty_cache():
-    nothing = {"phases": {"Dynamo": 1.0}, "lookups": ()}
-    ways = {"empty": [started(**nothing)], "warm": [started(**nothing)]}
-    assert start.judged(found(**ways)).verdict == "good"
-    assert "not asked" in str(found(**ways))
+@pytest.mark.parametrize(
+    ("phase", "verdict"), [("Dynamo", "good"), ("Inductor", "bad"), ("build", "bad")]
+)
+def test_a_cache_that_has_nothing_is_bad_where_code_was_generated(phase, verdict):
+    nothing = started(phases={phase: 1.0}, lookups=())
+    result = found(empty=[nothing], warm=[nothing])
+    assert start.judged(result).verdict == verdict and "not asked" in str(result)
+
+
+def test_the_part_asks_for_two_starts_with_its_limits(monkeypatch):
+    asked = mock.Mock(return_value=found(**GOOD))
+    monkeypatch.setattr(start, "cold_start", asked)
+    limits = {"timeout": 3.0, "memory": 7, "in_pieces": True}
+    order = {"target": "m:make", "trains": True, "budget": 1.0}
+    assert start.part(order | limits) == start.judged(found(**GOOD))
+    asked.assert_called_once_with("m:make", ("warm", "copied"), train=True, **limits)
+    asked.return_value = replace(found(**GOOD), interrupted=True)
+    with pytest.raises(KeyboardInterrupt):
+        start.part(order | limits)
 
 
 def test_why_a_cache_is_passed_by_is_in_torchs_words():
