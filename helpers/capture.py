@@ -366,6 +366,7 @@ class Guard:
 
 
 _OF_RECORD = re.compile(r"Line: (\d+), Name: (.+), Filename: (.+)")
+_OF_SIZE = re.compile(r"  # (\S+):(\d+) in (\S+) \(")  # its path is cut off at the left
 _RESUMED = re.compile(r"___stack\d+")
 _HINT = re.compile(r"\(HINT: (.*)\)|\. (Guard failed on a parameter.*)")
 
@@ -377,6 +378,9 @@ def _guard(record: Any) -> Guard:
     needs = frames.frames_in(reason)
     calls = [_OF_RECORD.match(line) for line in record.stack_trace or ()]
     calls = _called([FrameSummary(m[3], int(m[1]), m[2]) for m in calls if m])
+    of_size = not _RESUMED.search(test) and _OF_SIZE.search(reason)
+    if of_size and (files := [f for f, *_ in calls if f.endswith(of_size[1])]):
+        needs = [FrameSummary(files[0], int(of_size[2]), of_size[3])]
     resumes = _RESUMED.match(test)  # what a graph break left, at the line that broke
     stacks = [calls] if resumes else [needs, calls]
     at = next(filter(None, map(frames.own_of, stacks)), None)

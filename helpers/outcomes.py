@@ -287,11 +287,12 @@ def _values(
     for name, result in returned.items():
         for place, leaf in _leaves(name, result):
             value, form = leaf, {"type": type(leaf).__name__}
+            is_int64 = isinstance(leaf, int) and leaf.bit_length() < 64
             if isinstance(leaf, torch.Tensor):
                 value, kind, more = _tensor(leaf, before)
                 form = {"type": kind, **_form(value), **(more if whole else {})}
                 before[place] = leaf
-            elif isinstance(leaf, (float, complex)) or _is_int64(leaf):
+            elif isinstance(leaf, (float, complex)) or is_int64:
                 value = torch.tensor(leaf, dtype=_WIDE.get(type(leaf)))
                 form |= _form(value)
             elif isinstance(leaf, np.ndarray) and leaf.dtype.kind in "bif":
@@ -310,10 +311,6 @@ def values_of(result: Any) -> list[torch.Tensor]:
 
 def _form(tensor: torch.Tensor) -> dict[str, Any]:
     return {"dtype": tensor.dtype, "shape": tensor.shape}
-
-
-def _is_int64(leaf: Any) -> bool:
-    return isinstance(leaf, int) and leaf.bit_length() < 64
 
 
 _WIDE = {float: torch.float64, complex: torch.complex128}

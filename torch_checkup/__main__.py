@@ -172,7 +172,7 @@ def _explain(chosen: Options) -> int:
         return 0
     if chosen.log in (None, "", "-"):  # a dash is what many commands call it
         log = sys.stdin.buffer.read().decode(errors="replace")
-    elif _is_path(chosen.log):
+    elif os.path.exists(chosen.log) or _PATH.fullmatch(chosen.log):  # also if not there
         log = Path(chosen.log).read_bytes().decode(errors="replace")
     else:
         log = chosen.log
@@ -197,12 +197,7 @@ def _schema(_: Options) -> int:
     return 0
 
 
-def _is_path(words: str) -> bool:
-    """Return whether *words* name a file, also one that is not there."""
-    named = re.fullmatch(r"\S*/\S*|\S+\.(txt|log|out|err)", words)
-    return os.path.exists(words) or bool(named)
-
-
+_PATH = re.compile(r"\S*/\S*|\S+\.(txt|log|out|err)")
 _COMMANDS = {
     "": (_checkup_options, _checkup),
     "cold-start": (_cold_start_options, _cold_start),

@@ -69,10 +69,14 @@ def part(m: Model) -> Part:
     advice = () if verdict == "good" else tuple(attempts.lines())
     if verdict != "bad" and m.versions != made and (found := _as_it_runs(m, seen)):
         says, own, more = found
-        verdict, advice = "bad" if own.limit_hit else "look", (*advice, *more)
+        verdict, told = "bad" if own.limit_hit else "look", "\n".join(advice)
+        advice += tuple(one for one in more if one.split(": untried")[0] not in told)
         counts["recompiles"] += own.count - made
         counts["limit_hit"] = own.limit_hit
-    advice += (_NO_SKIP,) * bool(_skips(seen))
+    no_skip = (
+        "untried: torch.compile(model, fullgraph=True) skips nothing: it may raise"
+    )
+    advice += (no_skip,) * bool(_skips(seen))
     return Part("recompiles", verdict, says, counts, shown(seen), advice + compiles(m))
 
 
@@ -81,20 +85,20 @@ def _as_it_runs(m: Model, seen: Recompiles) -> tuple[str, Versions, list[str]] |
 
     Kernels may be for some sizes only, and pieces for a backend each.
     """
-    more = list[Finding]()
+    more, made = list[Finding](), sum(seen.counts[: len(m.calls)])
     torch.compiler.reset()
     with suppress(Exception), without_backward(m):  # it raises in `matches`, too
         own, _ = options.versions(m, 1, Option(""), {})
         known = {f.words for f in findings(g for c in seen.calls for g in c.failed)}
-        more = [one for one in findings(own.failed) if one.words not in known]
+        every = findings(own.failed)
+        more = [one for one in every if one.words not in known]
+        if own.limit_hit or own.count > made + 1:  # AOTAutograd made a constant
+            more = more or every
     if not more:
         return None
     says = f"as it will run, {own.count} versions: {more[0].words}"
     says += "; the recompile limit is hit: then it runs eagerly" * own.limit_hit
     return says, own, [f"{o.words}{o.place}: untried: {o.kind.untried}" for o in more]
-
-
-_NO_SKIP = "untried: torch.compile(model, fullgraph=True) skips nothing: it may raise"
 
 
 def _skips(seen: Recompiles) -> str:

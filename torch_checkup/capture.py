@@ -19,7 +19,6 @@ from .model import Model
 from .options import Captured, Option, Tried, captured, together, tried
 from .report import Part
 
-_LOGS = {logging.Logger.info, logging.Logger.warning}
 SWITCHES = {  # for words in the line of a break, or in torch's reason
     r"print|warn": Option(
         "torch._dynamo.config.reorderable_logging_functions |= {print, warnings.warn}",
@@ -29,7 +28,7 @@ SWITCHES = {  # for words in the line of a break, or in torch's reason
     r"log": Option(
         "torch._dynamo.config.ignore_logging_functions |= "
         "{logging.Logger.info, logging.Logger.warning}",
-        {"ignore_logging_functions": _LOGS},
+        {"ignore_logging_functions": {logging.Logger.info, logging.Logger.warning}},
         costs="they log nothing from then on",
     ),
 }
@@ -118,7 +117,6 @@ def _untried(stop: GraphBreak) -> str:
         return f"{place}: it stops inside a library, {inside}: {stop.explanation}"
     if stop.fix:
         return f"{place}: untried: {stop.fix}"
-    hints = [hint for hint in stop.hints if not _NO_HELP.search(hint)]
-    hints = [hint for hint in hints if not options.switches(hint)]
+    hints = [h for h in stop.hints if not (_NO_HELP.search(h) or options.switches(h))]
     said = f"untried: {'; '.join(hints)}" if hints else stop.explanation
     return f"{place}: {said or stop.reason}"

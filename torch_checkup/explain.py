@@ -177,7 +177,7 @@ def _known(text: str) -> list[Meaning]:
 
 def _meaning(entry: dict[str, str], line: str, version: str) -> Meaning:
     if "program" in entry:
-        evidence = entry.get("ran", f"both programs ran with torch {version}")
+        evidence = f"both programs ran with torch {version}"
         evidence += f"; new in torch {entry['since']}" if "since" in entry else ""
     else:
         words = f"stand in torch/{entry.get('source')} of torch {version}"

@@ -59,11 +59,15 @@ class Model:
             fn, *rest = given(self.make)
         self.whole = is_compiled(fn)
         own = session.uncompiled(fn)  # compiled, it would be held against itself
-        asked = (how for one, _, how in (*self._asked, *self._imported) if one is own)
-        self.how = next(asked, {}) if self.whole else {}
+        asked = [*self._asked, *self._imported]
+        asked = [how for one, _, how in asked if one is own or not self.whole]
+        self.how = asked[0] if self.whole and asked else {}
         if (dynamic := self.how.get("dynamic")) is not None:  # as torch.compile does
             torch._dynamo.config.assume_static_by_default = not dynamic
             torch._dynamo.config.automatic_dynamic_shapes = dynamic
+        if asked and all(how.get("fullgraph") for how in asked):
+            torch._dynamo.config.capture_scalar_outputs = True
+            torch._dynamo.config.capture_dynamic_output_shape_ops = True
         return own, *rest
 
     fails: Mapping[int, Exception] = {}

@@ -263,9 +263,7 @@ def settings_kept(names: Sequence[str]) -> Iterator[Option]:
         yield Option(f"{how}: once, before the first call", before=before)
 
 
-_SWITCH = re.compile(
-    r"torch\._dynamo\.(?:config\.)?(\w+)`?(?: *= *| to )`?(True|False)\b"
-)
+_SWITCH = re.compile(r"torch\._dynamo\.(?:config\.)?(\w+)[` =to]+(True|False)\b")
 
 
 def switches(words: str) -> list[Option]:

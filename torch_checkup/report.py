@@ -79,7 +79,6 @@ BISECT = (
 """The advice where the search found nothing."""
 _WIDTH = 79  # characters of a line in a terminal
 _MOST = 12  # differences that a terminal shows
-_LONG = 12  # rows, above which a table of the page is folded
 
 
 @dataclass(frozen=True)
@@ -191,7 +190,7 @@ class Checkup(Measured, TableResult):
             machine=[(k, text.plain(v)) for k, v in machine.items() if v is not None],
             questions=QUESTIONS,
             verdicts=_VERDICTS,
-            long=_LONG,
+            long=12,  # rows, above which a table is folded
             marked=text.as_html,
             differs=differences.table,
             site=_site(),

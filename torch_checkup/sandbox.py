@@ -30,6 +30,7 @@ from typing import Any
 
 import psutil
 
+from .explain import explain_error
 from .helpers import text
 from .helpers.children import end, family, start
 from .helpers.errors import InputError
@@ -250,8 +251,9 @@ def explained(stage: str, said: str) -> str:
     last = last.removeprefix("InputError: ")  # ours: it says what to do
     last = re.sub(r"(?<![\w.])/(?:[^\s/'\"]+/)+", "…/", last)  # folders that are gone
     told = f"{stage}: {last}\n{said}"
-    does = [f". {does}" for words, does in _ADVICE.items() if re.search(words, told)]
-    return f"failed at: {stage}: {last}{''.join(does[:1])}"
+    does = [does for words, does in _ADVICE.items() if re.search(words, told)]
+    does += [f"{one.name}: {one.mend}" for one in explain_error(told).meanings]
+    return ". ".join([f"failed at: {stage}: {last}", *does[:1]])
 
 
 def chosen(only: Sequence[str], every: Iterable[str]) -> list[str]:
@@ -375,11 +377,9 @@ def target_of(make: str | Callable[[], tuple]) -> str:
         home, _, name = make.rpartition(":")
         if not home or not name.isidentifier():
             raise InputError(f"{make!r} names no function. {HOW_TO_NAME}")
-        if home.endswith(".py"):
-            if not Path(home).is_file():
-                raise InputError(f"there is no file {home}. {HOW_TO_NAME}")
-            return f"{Path(home).resolve()}:{name}"
-        return make
+        if home.endswith(".py") and not Path(home).is_file():
+            raise InputError(f"there is no file {home}. {HOW_TO_NAME}")
+        return f"{Path(home).resolve()}:{name}" if home.endswith(".py") else make
     name, module = getattr(make, "__qualname__", ""), getattr(make, "__module__", "")
     if not inspect.isfunction(make) or "<" in name or module == "__main__":
         raise InputError(

@@ -55,6 +55,7 @@ _SWITCHES = {  # settings of code generation beyond passes and lowerings
     "without fusion (max_fusion_size = 1)": {"max_fusion_size": 1},
     "without vector instructions (cpp.simdlen = 1)": {"cpp.simdlen": 1},
 }
+_STALE = "ran the graph of an earlier call: no guard tells them apart"
 _MOST_LINES = 12  # that are left to eager one by one
 _TORCH = torch.__file__.removesuffix("__init__.py")
 Compiling = Callable[[], Callable[..., Any]]
@@ -220,6 +221,8 @@ class Search:
         self.undeclared()
         stage = self.stage()
         self.progress.put(stage=stage)
+        if stage in LADDER[1:] and self.sought.call > 1 and self.stale(stage):
+            self.progress.note(f"it {_STALE}")
         if not stage:
             tried = ", ".join(LADDER)
             words = f"tried again with each backend ({tried}), it agrees"
@@ -242,8 +245,7 @@ class Search:
         """Report its owner's line that raises, as a backward that the model calls."""
         run = self.m.run(self.m.compiled(backend=stage))
         error = self.m.failures(run, "default").get(self.sought.call - 1)
-        lines = traceback.format_exception(error) if error else ()
-        if at := own_of(frames_in("".join(lines))):
+        if at := own_of(frames_in("".join(traceback.format_exception(error)))):
             self.progress.put(**_place(at))
 
     def undeclared(self) -> None:
@@ -383,9 +385,8 @@ class Search:
         progress = self.progress
         raises = self.sought.field in ("raises", "exception")
         does = "stops at it" if raises else "captured a different program"
-        stale = partial(_wrong, self.m, self.sought, self.forgetting)
-        if not raises and not progress.spend(stale):
-            does = "ran the graph of an earlier call: no guard tells them apart"
+        if not raises and self.stale("eager"):
+            does = _STALE
             left = partial(_found, self.m, self.m.compiled)  # with its fullgraph
             with torch._dynamo.config.patch(skip_nnmodule_hook_guards=False):
                 if not progress.spend(left):
@@ -407,15 +408,19 @@ class Search:
         if re.search(r"\b(random|rng)\b", line.place["code"]):
             progress.note("what it drew when it was captured may be used in each call")
 
-    def forgetting(self) -> Callable[..., Any]:
-        """Return the model, captured anew in each call."""
-        captured = self.m.compiled(backend="eager")
+    def stale(self, stage: str) -> bool:
+        """Return whether it is right where it is captured anew in each call."""
 
-        def run(*inputs: Any, **kwargs: Any) -> Any:
-            torch.compiler.reset()
-            return captured(*inputs, **kwargs)
+        def forgetting() -> Callable[..., Any]:
+            captured = self.m.compiled(backend=stage)
 
-        return run
+            def run(*inputs: Any, **kwargs: Any) -> Any:
+                torch.compiler.reset()
+                return captured(*inputs, **kwargs)
+
+            return run
+
+        return not self.progress.spend(lambda: _wrong(self.m, self.sought, forgetting))
 
     def without_line(self) -> Line | None:
         """Return the last line that by itself, run eagerly, makes it right."""

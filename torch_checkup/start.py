@@ -78,11 +78,8 @@ class Start:
     @property
     def found(self) -> str:
         """Return in words what the caches were asked, such as ``2 found``."""
-        totals = {
-            "found": sum(one.hits for one in self.lookups),
-            "missed": sum(one.misses for one in self.lookups),
-            "bypassed": sum(one.bypasses for one in self.lookups),
-        }
+        kinds = {"found": "hits", "missed": "misses", "bypassed": "bypasses"}
+        totals = {k: sum(getattr(o, n) for o in self.lookups) for k, n in kinds.items()}
         return ", ".join(f"{n} {k}" for k, n in totals.items() if n) or "not asked"
 
 
@@ -129,18 +126,16 @@ class ColdStart(Measured, TableResult):
 
     def table(self) -> Table:
         """Return a row for each way, measured values marked."""
-        rows = []
+        rows, answers = [], {True: "agree", False: "DIFFER", None: "unknown"}
         for way in self.ways:
             took, every = text.seconds(way.seconds()), [o.wait_s for o in way.done]
             if len(every) > 1:
                 took += f" ({text.seconds(min(every))} to {text.seconds(max(every))})"
             parts = ", ".join(f"{p} {text.seconds(way.seconds(p))}" for p in PHASES)
-            answer = {True: "agree", False: "DIFFER", None: "unknown"}[
-                way.starts[0].agrees
-            ]
+            first = way.starts[0]
             rows.append(
-                [way.name, way.starts[0].found, way.problem or answer]
-                + [mark(v) for v in (way.starts[0].libraries, text.size(way.ships))]
+                [way.name, first.found, way.problem or answers[first.agrees]]
+                + [mark(v) for v in (first.libraries, text.size(way.ships))]
                 + [mark(took), mark(parts)]
             )
         heads = ["way", "caches", "answers", "built", "ships", "wait", "of which"]

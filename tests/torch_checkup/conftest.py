@@ -45,5 +45,7 @@ def looked_at(tmp_path, monkeypatch):
         return [found_of(model, part) for part in parts]
 
     usual = {"assume_static_by_default": True, "automatic_dynamic_shapes": True}
-    with torch._dynamo.config.patch(usual):  # a model's dynamic= sets them
+    usual |= {"capture_scalar_outputs": False}
+    usual |= {"capture_dynamic_output_shape_ops": False}
+    with torch._dynamo.config.patch(usual):  # options of a model set them
         yield look

@@ -10,6 +10,8 @@ import pytest
 import torch
 
 from tests.refresh import ROOT
+from torch_checkup.again import findings
+from torch_checkup.helpers.capture import Guard
 
 X = "X = torch.linspace(-1, 1, 4)\n"
 
@@ -74,6 +76,12 @@ RECOMPILES = {  # a program, and the words of its advice, a line each
         + "def make():\n    fast = torch.compile(f, dynamic=True)\n"
         "    return fast, [(torch.ones(n, 4),) for n in (4, 5)]\n",
         [r"x has a different size in dimension 0 \(line 3.*mark_dynamic\(x, 0\).* 1$"],
+    ),
+    "a branch on sizes": (
+        calls("x", "if x.shape[0] > x.shape[1]:", "    return x + 1", "return x - 1")
+        + "def make():\n    fast = torch.compile(f, dynamic=True)\n"
+        "    return fast, [(torch.ones(n, 5),) for n in (4, 8)]\n",
+        [r"a size of x is outside.*line 4 of mine.py, in f: if x.shape\[0\] > .*side"],
     ),
     "a length that is a key": (
         "T = {}\n" + TABLE + sizes(3, 4, 5),
@@ -163,6 +171,19 @@ def test_what_compiles_again_has_a_cause_a_line_and_a_fix_that_was_counted(
     assert found["verdict"] in ("look", "bad")
 
 
+def test_one_version_for_all_sizes_is_what_dynamic_asks_for(advised):
+    body = calls("x", "return x * 2") + sizes(4, 5, of="torch.ones(n)")
+    found = advised(
+        body.replace("f, [", "torch.compile(f, dynamic=True), ["), "recompiles"
+    )
+    assert (found["verdict"], found["says"]) == ("good", "no second version")
+
+
+def test_what_an_optional_argument_holds_is_optional():
+    [found] = findings([Guard("___check_type_id(y, 7)", "")], {"y['k']"})
+    assert (found.kind.name, found.words[:10]) == ("optional", "y is given")
+
+
 # ----------------------------------------------------------------- what is captured
 
 ONCE = "def make(): return f, (X,)\n"
@@ -239,6 +260,14 @@ def test_a_break_where_none_is_allowed_is_a_break_with_its_line(looked_at):
         assert "line 7 of mine.py, in attend: if not mask.all()" in str(part["advice"])
     assert "a graph break under fullgraph=True raises: Unsup" in found[0]["says"]
     assert found[1]["counts"]["breaks"] == 1
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_fullgraph_captures_is_captured(whole, advised):
+    made = f"torch.compile(f, fullgraph={whole})"
+    body = calls("x", "return x * x.max().item()") + ONCE.replace("f,", f"{made},")
+    found = advised(body, "capture")
+    assert found["verdict"] == ("good" if whole else "look"), found
 
 
 MARKED = calls("x", "return x + 1 if x.shape[0] > 8 else x - 1") + (

@@ -185,7 +185,8 @@ def test_a_part_that_fails_leaves_the_others(case, monkeypatch):
         return Part(name, "good", "found")
 
     monkeypatch.setattr(f"torch_checkup.{name}.part", part)
-    found = found_of(SimpleNamespace(fails=fails, calls=[] if fails else [1]), name)
+    calls = [] if fails else [1]
+    found = found_of(SimpleNamespace(fails=fails, calls=calls, raised=""), name)
     assert (found["name"], found["verdict"]) == (name, verdict)
     assert found["says"].startswith(says)
     assert found["advice"] == (("or y",) if "\n" in str(raised) else ())

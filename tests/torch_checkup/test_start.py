@@ -69,6 +69,8 @@ def test_the_share_saved_is_of_the_median_and_loading_counts():
     assert result.saved("warm") == result.saved("artifacts") == pytest.approx(0.75)
     assert "12 s (10 s to 50 s)" in str(result) and "(3 s" not in str(result)
     assert result["empty"].seconds("build") == pytest.approx(9.6)
+    heads = "way caches answers built ships wait of which"
+    assert str(result).split()[:8] == heads.split()
     assert "11 s (10 s to 12 s)" in str(found(empty=[started(10), started(12)]))
     ended = Start(problem="it was ended")
     assert found(warm=[started(3), ended, ended])["warm"].seconds() == 3

@@ -351,3 +351,19 @@ def test_what_raises_and_is_in_no_graph_has_its_owners_line(searched, looked_at)
     known = searched(BACKWARDS, "aot_eager")
     assert (known["line"], known["code"]) == (7, "part.sum().backward()"), known
     assert known["stage"] == "aot_eager" and "repro" in known
+
+
+OVERLAP = """
+    def model(x, y):
+        x.mul_(2)
+        return x + y
+    def make():
+        base = torch.ones(8)
+        return model, [(torch.ones(4), torch.ones(4)), (base[:4], base[2:6])]
+    """
+
+
+def test_what_no_guard_tells_from_an_earlier_call_is_said(searched):
+    known = searched(OVERLAP, "aot_eager")
+    assert (known["stage"], known["line"]) == ("aot_eager", 5)
+    assert f"it {search._STALE}" in known["notes"]
