@@ -30,7 +30,8 @@ _LOGS = (
     "https://github.com/pytorch/pytorch/issues?q=label%3A%22oncall%3A+pt2%22"
 )
 _COLOUR = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")
-_INDENT = " \t>|│┃"  # of a quote, a box, a table
+_BOX = " \t|│┃"  # what a box or a table has around a line
+_INDENT = f"{_BOX}>"  # and before it, as a quote has
 _STAMP = re.compile(
     rf"(?:[{_INDENT}]|E(?!\S)|\d+%\|[^\]]*\]|\[[^\]\n]+\]:?|\(\w+ pid=\d+\)"
     r"|[\w.]+: (?=\[[A-Z]+\])|(?:ERROR|WARNING|INFO|DEBUG) [\d-]+ [\d:.,]+"
@@ -133,7 +134,7 @@ def explain_error(error: str | BaseException) -> Explanation:
 
 def _plain(text: str) -> str:
     """Return *text* without colours, stamps and indentation, wrapped lines joined."""
-    lines = [line.rstrip(_INDENT) for line in _COLOUR.sub("", text).splitlines()]
+    lines = [line.rstrip(_BOX) for line in _COLOUR.sub("", text).splitlines()]
     width = max(map(len, lines))
     wrapped = len({line for line in lines if len(line) == width > 50}) > 1
     plain, full = "", False  # is the line before it as long as the terminal is wide?
