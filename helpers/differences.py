@@ -116,7 +116,7 @@ def table(found: Iterable[Difference]) -> Table:
     rows = []
     for one in found:
         field = f"{one.field} ({one.note})" if one.note else one.field
-        sides = (f"{side:.79}" for side in one.sides)  # a message may be a page
+        sides = [s[:79] for s in one.sides] if one.field == "raises" else one.sides
         rows.append((str(one.call), one.place, field, *sides, one.many, one.off))
     columns = list(zip(_HEAD, *rows, strict=True))
     head, *rows = zip(*(c for c in columns if any(c[1:])), strict=True)

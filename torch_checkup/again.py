@@ -73,9 +73,7 @@ def part(m: Model) -> Part:
         advice += tuple(one for one in more if one.split(": untried")[0] not in told)
         counts["recompiles"] += own.count - made
         counts["limit_hit"] = own.limit_hit
-    no_skip = (
-        "untried: torch.compile(model, fullgraph=True) skips nothing: it may raise"
-    )
+    no_skip = "untried: fullgraph=True skips nothing: it may raise"
     advice += (no_skip,) * bool(_skips(seen))
     return Part("recompiles", verdict, says, counts, shown(seen), advice + compiles(m))
 

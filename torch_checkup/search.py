@@ -245,7 +245,9 @@ class Search:
         """Report its owner's line that raises, as a backward that the model calls."""
         run = self.m.run(self.m.compiled(backend=stage))
         error = self.m.failures(run, "default").get(self.sought.call - 1)
-        if at := own_of(frames_in("".join(traceback.format_exception(error)))):
+        frames = frames_in("".join(traceback.format_exception(error)))
+        own = [f for f in frames if {*_OTHERS}.isdisjoint(Path(f.filename).parents)]
+        if at := own_of(own):
             self.progress.put(**_place(at))
 
     def undeclared(self) -> None:
