@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from tests.refresh import ROOT
-from torch_checkup.again import findings
+from torch_checkup import again
 from torch_checkup.helpers.capture import Guard
+from torch_checkup.options import Versions
 
 X = "X = torch.linspace(-1, 1, 4)\n"
 
@@ -179,8 +180,21 @@ def test_one_version_for_all_sizes_is_what_dynamic_asks_for(advised):
     assert (found["verdict"], found["says"]) == ("good", "no second version")
 
 
+@pytest.mark.parametrize(("limit", "verdict"), [(True, "bad"), (False, "look")])
+def test_more_versions_as_it_will_run_count(limit, verdict, advised, monkeypatch):
+    says, own = "as it will run", Versions(9, limit, ends=False)
+    more = says, own, ["a size: untried: pad"]
+    monkeypatch.setattr(again, "_as_it_runs", lambda *_: more)
+    found = advised(
+        calls("x", "return x * 2") + sizes(4, of="torch.ones(n)"), "recompiles"
+    )
+    assert (found["verdict"], found["says"]) == (verdict, says)
+    assert found["advice"] == ("a size: untried: pad",)
+    assert [*found["counts"].values()] == [8, 0, limit, ""]
+
+
 def test_what_an_optional_argument_holds_is_optional():
-    [found] = findings([Guard("___check_type_id(y, 7)", "")], {"y['k']"})
+    [found] = again.findings([Guard("___check_type_id(y, 7)", "")], {"y['k']"})
     assert (found.kind.name, found.words[:10]) == ("optional", "y is given")
 
 
