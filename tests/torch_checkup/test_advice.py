@@ -84,6 +84,10 @@ RECOMPILES = {  # a program, and the words of its advice, a line each
         "    return fast, [(torch.ones(n, 5),) for n in (4, 8)]\n",
         [r"a size of x is outside.*line 4 of mine.py, in f: if x.shape\[0\] > .*side"],
     ),
+    "sizes 0 and 1": (
+        calls("x", "return x * 2") + sizes(4, 1, 0, of="torch.ones(n)"),
+        [r"x has a different size.*: before the .*mark_unbacked\(x, 0\).* 1$"],
+    ),
     "a length that is a key": (
         "T = {}\n" + TABLE + sizes(3, 4, 5),
         ["x has a different size in dimension 1.*a key.*line 6 of mine.py.*untried"],
@@ -129,7 +133,7 @@ RECOMPILES = {  # a program, and the words of its advice, a line each
         calls("x, n", "n = n.item()", "return torch.nn.functional.linear(x[:, :n], X)")
         + sizes(4, 5, 6, of="torch.ones(3, 6, 4), torch.tensor(n)"),
         [
-            "the result of `n = n.item.*_scalar_outputs = True: 4 versions, then 2$",
+            "`n = n.*untried: keep it.*; or .*_scalar_outputs = True: 4.*, then 2$",
             "the result of `n = n.item.* != 24.*untried: see what changes there",
         ],
     ),
@@ -170,6 +174,7 @@ def test_what_compiles_again_has_a_cause_a_line_and_a_fix_that_was_counted(
     found = advised(body, "recompiles")
     held_against(found, patterns)
     assert found["verdict"] in ("look", "bad")
+    assert ("in spite of dynamic=True" in found["says"]) == ("dynamic=True)" in body)
 
 
 def test_one_version_for_all_sizes_is_what_dynamic_asks_for(advised):
