@@ -133,7 +133,8 @@ RECOMPILES = {  # a program, and the words of its advice, a line each
         calls("x, n", "n = n.item()", "return torch.nn.functional.linear(x[:, :n], X)")
         + sizes(4, 5, 6, of="torch.ones(3, 6, 4), torch.tensor(n)"),
         [
-            "`n = n.*untried: keep it.*; or .*_scalar_outputs = True: 4.*, then 2$",
+            "the result of `n = n.item.*untried: keep it a tensor.*; "
+            "or .*_scalar_outputs = True: 4 versions, then 2$",
             "the result of `n = n.item.* != 24.*untried: see what changes there",
         ],
     ),
